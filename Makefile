@@ -40,8 +40,8 @@ run: build ## build ./caddy and run it with Caddyfile.example
 # Tests at once in a package. Most of them wait for processes, more than for a core.
 PARALLEL ?= 6
 
-# The half of the tests without Caddy processes, in which the race detector would see nothing. The longest goes first.
-IN_PROCESS = ./internal/failover $$(go list ./... | grep -v /caddytest/)
+# The half of the tests without Caddy processes, in which the race detector would see nothing. The longest go first.
+IN_PROCESS = ./internal/failover ./internal/redis $$(go list ./... | grep -v /caddytest/)
 
 TESTS = -parallel $(PARALLEL) -timeout $(TIMEOUT)
 

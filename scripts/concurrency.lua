@@ -1,5 +1,5 @@
 -- concurrency.lua: counts the units of the requests that run, for each node that runs them.
--- Go twin: internal/failover/running_model_test.go
+-- Go twin: internal/redis/running_model_test.go
 -- What a node sends, and why: internal/redis/record.go
 -- KEYS: one state, a hash. Its field `all` is a string of five doubles: units of all nodes, number
 --       of nodes, a lower bound of when the count of one expires, the last such instant, and until

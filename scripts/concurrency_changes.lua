@@ -1,5 +1,5 @@
 -- concurrency_changes.lua: what batch.lua needs of concurrency.lua beside its functions.
--- Go twin: internal/failover/running_model_test.go
+-- Go twin: internal/redis/running_model_test.go
 -- KEYS: that of concurrency.lua.
 -- ARGV: as for concurrency.lua; the functions read their numbers themselves.
 -- Returns: of receipt and repay zeros: what runs is neither refunded nor repaid.

@@ -1,13 +1,11 @@
 package failover
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
@@ -42,9 +40,4 @@ func chargeAll(f *Store, checks []limiter.Check, source limiter.Source) {
 		c.Peek = true
 		f.Settle(c, units, source)
 	}
-}
-
-// newRefund returns a call that refunds a unit of each check.
-func newRefund(checks ...limiter.Check) *redis.Call {
-	return redis.NewChange(checks, slices.Repeat([]limiter.Change{{Units: -1}}, len(checks))...)
 }

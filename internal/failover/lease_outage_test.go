@@ -10,7 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
@@ -20,24 +19,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
-
-// TestNode_refund_lease refunds a request on several nodes of a Cluster that another one of them has denied. The
-// debt that leases have raised stays.
-func TestNode_refund_lease(t *testing.T) {
-	t.Parallel()
-	s, r := onredis.New(t, redistest.Shared(t))
-	s.SetClock(storetest.Epoch)
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
-	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
-	assert.Must(t, r.DecideWithin(context.Background(), checks))
-	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
-	_, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Params.LongestLease()}, 0, kernel.Receipt{})
-	assert.FatalIf(t, l.Units != 50, "leased %+v; want 50 units", l)
-	r.Topology.AnyNode.Refund(0, checks)
-	if got := s.Remaining(t, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
-		t.Errorf("%d remain; want 940", got)
-	}
-}
 
 // prolong has what is held last for an hour, the keys be busy for as long, and Redis seem near, so that the
 // machine's pace does not matter.

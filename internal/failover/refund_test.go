@@ -14,7 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // failovers returns stores whose requests are decided on Redis, in process, in an outage, and in an
@@ -157,57 +156,6 @@ func TestLastSeen_refund_local_share(t *testing.T) {
 		local := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 		if f.PeekLocal(&local); local.Result.Remaining != 0 {
 			t.Errorf("%s: %d remain of a refund that Redis has not done", p.Name(), local.Result.Remaining)
-		}
-	}
-}
-
-// TestLastSeen_refund_out_of_order has the answers to takes arrive after that to a later refund, by Redis's clock.
-func TestLastSeen_refund_out_of_order(t *testing.T) {
-	t.Parallel()
-	for _, p := range storetest.RefundingPolicies(t, 5) {
-		now := storetest.Epoch
-		remote, local := memory.NewOnClock(func() int64 { return now }), memory.NewOnClock(func() int64 { return now })
-		var answers []limiter.Check
-		for range 3 {
-			now += 1000
-			answers = append(answers, storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})[0])
-		}
-		now += 1000
-		storetest.RefundIn(remote, answers[1:2])
-		refunded := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0]
-		for i, step := range []struct {
-			answer *limiter.Check
-			refund bool
-			left   int64
-		}{{&refunded, true, 5}, {&answers[0], false, 4}, {&refunded, true, 3}, {&answers[2], false, 3}, {&answers[1], false, 3}} {
-			if step.refund {
-				local.RememberRefund(step.answer)
-			} else {
-				local.Remember(step.answer)
-			}
-			left := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
-			assert.ErrorIf(t, left != step.left, "%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
-		}
-	}
-}
-
-// TestLastSeen_refund_shown refunds a unit of two: the quota is read only where an answer about it is kept.
-func TestLastSeen_refund_shown(t *testing.T) {
-	t.Parallel()
-	r := onredis.Open(t, redistest.Shared(t))
-	for _, p := range storetest.RefundingPolicies(t, 5) {
-		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
-			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}
-			storetest.Decide(t, r, check)
-			c := newRefund(storetest.Decide(t, r, check)...)
-			if key == "kept" {
-				c.Op |= wire.Shown
-			}
-			r.Send(t.Context(), r.Topology.AnyNode, []*redis.Call{c})
-			if got := c.Checks[0].Result; c.Err != nil || got.Remaining != left || (got.ResetAfter > 0) != (key == "kept") {
-				t.Errorf("%s, %s: %+v, error %v; want %d remaining", p.Name(), key, got, c.Err, left)
-			}
-			c.Recycle()
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // TestFailover_reserve plays lesser requests, which are denied for the sake of others: these still get what was left to
@@ -76,60 +75,6 @@ func TestFailover_reserve_scaleDown(t *testing.T) {
 			if source := f.PeekLocal(&peek); source != limiter.SourceFallback || !peek.Result.Passes() || peek.Result.Remaining < 0 {
 				t.Errorf("%v: a look that leaves %d: %+v", p.Settings, test.reserve, peek.Result)
 			}
-		}
-	}
-}
-
-// TestStores_reserve_with_others has a request of two policies, of which one is denied for the sake of others.
-// Neither is charged.
-func TestStores_reserve_with_others(t *testing.T) {
-	t.Parallel()
-	server := redistest.Shared(t)
-	cluster, _ := onredis.OpenCluster(t)
-	for _, algorithm := range limiter.Algorithms() {
-		small, large := storetest.DayPolicy(t, "small-"+algorithm, algorithm, 4), storetest.DayPolicy(t, "large-"+algorithm, algorithm, 100)
-		stores := map[string]limiter.Store{"memory": memory.New(), "redis": onredis.Open(t, server), "cluster": cluster}
-		for name, s := range stores {
-			for i, passes := range []bool{true, true, false, false} {
-				checks := storetest.Decide(t, s, storetest.Leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
-				assert.ErrorIf(t, limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes,
-					"%s/%s: lesser request %d: %+v", name, algorithm, i, checks)
-			}
-			checks := storetest.Decide(t, s, storetest.Leaving(small, 2, 0), limiter.Check{Policy: large, Key: limiter.EncodeKey("another")})
-			assert.ErrorIf(t, !limiter.Allowed(checks) || checks[0].Result.Remaining != 0 || checks[1].Result.Remaining != 97,
-				"%s/%s: others: %+v", name, algorithm, checks)
-		}
-	}
-}
-
-// TestWire_reserve holds the message of a batch without reserves to the length that it has had, and groups apart
-// of different reserves.
-func TestWire_reserve(t *testing.T) {
-	t.Parallel()
-	p := storetest.DayPolicy(t, "wire", limiter.FixedWindow, 10)
-	length := func(op wire.Operation, reserves ...int64) (bytes, groups int) {
-		var m wire.Message
-		var calls []*wire.Payload
-		for _, reserve := range reserves {
-			calls = append(calls, &redis.NewCall(op, []limiter.Check{storetest.Leaving(p, 1, reserve)}).Payload)
-		}
-		m.Write(calls, wire.NewWriter(limiter.KeyFormat{Prefix: "rl"}))
-		return len(m.Text.Bytes), len(m.Groups)
-	}
-	const head, group = 8 + 7*8, 5 * 8
-	for _, test := range []struct {
-		op            wire.Operation
-		reserves      []int64
-		bytes, groups int
-	}{
-		{wire.OpTake, []int64{0, 0, 0}, head + group, 1},
-		{wire.OpTake, []int64{3, 3, 3}, head + group + 8, 1},
-		{wire.OpTake, []int64{0, 3, 4, 3, 0}, head + 3*group + 2*8, 3},
-		{wire.OpTake | wire.WithReceipt, []int64{0, 3}, head + 2*group + 8, 2},
-		{wire.OpChange, []int64{0, 3}, head + group + 2*4*8, 1},
-	} {
-		if bytes, groups := length(test.op, test.reserves...); bytes != test.bytes || groups != test.groups {
-			t.Errorf("operation %d, reserves %v: %d bytes, %d groups; want %d and %d", test.op, test.reserves, bytes, groups, test.bytes, test.groups)
 		}
 	}
 }

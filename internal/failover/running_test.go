@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -9,7 +10,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 )
 
 // memoryFailover returns a failover without a shared store, and what it decides by.
@@ -108,4 +111,41 @@ func TestFailover_concurrency(t *testing.T) {
 		// Redis loses what it knows of one of two policies, so that a request is sent twice. The other one counts it once.
 		{name: "late check", policies: []*limiter.Policy{limit(5), own}, steps: "of 0 a take 1 of 01 flush take 1 end 2 flush take 1 end 3 flush take 1 end 4 end 1 counts 0"},
 	})
+}
+
+func TestRedis_concurrency_parallel(t *testing.T) {
+	server := redistest.Shared(t)
+	const limit, clients, rounds = 10, 32, 200
+	p := storetest.ConcurrencyPolicy(t, limit)
+	gauge := new(peak)
+	finished := make(chan int)
+	for range 2 {
+		n := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"}), memory.New(), Options{})
+		for range clients {
+			go func() {
+				passed := 0
+				for range rounds {
+					checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
+					source, err := n.Decide(context.Background(), checks)
+					assert.ErrorIf(t, err != nil, "%v", err)
+					if limiter.Allowed(checks) {
+						assert.ErrorIf(t, source == limiter.SourceMemory,
+							"what may only deny let a request through")
+						passed++
+						gauge.add(1)
+						runtime.Gosched()
+						gauge.add(-1)
+						n.EndRunning(checks)
+					}
+				}
+				finished <- passed
+			}()
+		}
+	}
+	passed := 0
+	for range 2 * clients {
+		passed += <-finished
+	}
+	assert.ErrorIf(t, gauge.most > limit || passed == 0, "up to %d ran at once, %d passed", gauge.most, passed)
+	t.Logf("%d of %d passed, up to %d at once", passed, 2*clients*rounds, gauge.most)
 }

@@ -311,3 +311,33 @@ func TestMemory_ban_full(t *testing.T) {
 	r := assert.NoError(storetest.Allow(t.Context(), m, p, "k"))(t)
 	assert.ErrorIf(t, !r.BanBegins, "with room: %+v", r)
 }
+
+// TestLastSeen_refund_out_of_order has the answers to takes arrive after that to a later refund, by Redis's clock.
+func TestLastSeen_refund_out_of_order(t *testing.T) {
+	t.Parallel()
+	for _, p := range storetest.RefundingPolicies(t, 5) {
+		now := storetest.Epoch
+		remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
+		var answers []limiter.Check
+		for range 3 {
+			now += 1000
+			answers = append(answers, storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true})[0])
+		}
+		now += 1000
+		storetest.RefundIn(remote, answers[1:2])
+		refunded := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0]
+		for i, step := range []struct {
+			answer *limiter.Check
+			refund bool
+			left   int64
+		}{{&refunded, true, 5}, {&answers[0], false, 4}, {&refunded, true, 3}, {&answers[2], false, 3}, {&answers[1], false, 3}} {
+			if step.refund {
+				local.RememberRefund(step.answer)
+			} else {
+				local.Remember(step.answer)
+			}
+			left := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result.Remaining
+			assert.ErrorIf(t, left != step.left, "%s, step %d: %d remain, want %d", p.Name(), i, left, step.left)
+		}
+	}
+}

@@ -141,6 +141,13 @@ func bansCount(t *testing.T, open Open) {
 	}
 }
 
+// CountsWhatStays holds stores to vectors of units that stay because their handler refunds nothing, though the policy
+// does. Failovers alone have them count for bans.
+func CountsWhatStays(t *testing.T, open Open) {
+	t.Run("ban_counted_elsewhere", func(t *testing.T) { bansCountElsewhere(t, open) })
+	t.Run("ban_counted_once", func(t *testing.T) { bansCountOnce(t, open) })
+}
+
 // bansCountElsewhere uses a policy that refunds in a handler that does not, whose units
 // count at once, and charges it.
 func bansCountElsewhere(t *testing.T, open Open) {

@@ -13,7 +13,7 @@ func Run(t *testing.T, open Open) {
 		{"reserve_ban", reservesBeginNoBan}, {"reserve_enormous", enormousReservesNeverPass},
 		{"changed_settings", settingsChange}, {"states_apart", statesStayApart}, {"denied_charges_nothing", denialsChargeNothing},
 		{"ban_vectors", banVectorsHold}, {"ban_began", bansBegin}, {"ban_denied_with_others", bansDenyWithOthers},
-		{"ban_counted", bansCount}, {"ban_counted_elsewhere", bansCountElsewhere}, {"ban_counted_once", bansCountOnce},
+		{"ban_counted", bansCount},
 		{"log_oracle", logFollowsTextbook}, {"log_expiry", logExpires}, {"log_modulus", logWraps},
 		{"log_refund_tail", logRefundsTail}, {"log_charge_without_room", logChargesWithoutRoom},
 		{"refund_vectors", refundVectorsHold}, {"refund_flood", refundsOfFlood}, {"refund_any_order", refundsInAnyOrder},

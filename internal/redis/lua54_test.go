@@ -1,4 +1,4 @@
-package failover
+package redis_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/inmemory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
@@ -54,5 +55,6 @@ func TestLua54_failure_behind(t *testing.T) {
 // withLua54 returns a store of each kind, whose Redis is one of Lua 5.4.
 func withLua54(t testing.TB) []*storetest.Store {
 	t.Helper()
-	return []*storetest.Store{inMemory(t), redisStore(t, redistest.StartLua54(t)).Store}
+	s, _ := onredis.New(t, redistest.StartLua54(t))
+	return []*storetest.Store{inmemory.Open(t), s}
 }

@@ -1,4 +1,4 @@
-package failover
+package redis_test
 
 import (
 	"context"

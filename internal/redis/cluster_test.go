@@ -1,4 +1,4 @@
-package failover
+package redis_test
 
 import (
 	"context"
@@ -90,21 +90,6 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 	got := allowed.Load()
 	assert.ErrorIf(t, got > 30 || got < 15, "%d requests passed a limit of 30", got)
 	onredis.WaitLeft(t, r, large, 1_000-2*got) // lost races are refunded
-}
-
-func TestKeyWriter_slotOf(t *testing.T) {
-	t.Parallel()
-	_, masters := onredis.OpenCluster(t)
-	client := masters[0].Client(t)
-	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
-		p := storetest.DayPolicy(t, "slots", limiter.GCRA, 1)
-		n := wire.NewWriter(naming)
-		for _, key := range []string{"", "a", "203.0.113.9", "2001:db8::/64", "a|b", "%ip:1.2.3.4", "x%7Dy", "\x00\xff"} {
-			want := client.ClusterKeySlot(context.Background(), string(n.Append(nil, p.ID, key))).Val()
-			got := n.SlotOf(key)
-			assert.ErrorIf(t, int64(got) != want, "%q: slot %d, Redis says %d", key, got, want)
-		}
-	}
 }
 
 // openTolerantCluster returns a Cluster whose masters go on when one is gone, and a store that has

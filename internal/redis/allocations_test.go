@@ -1,6 +1,6 @@
 //go:build !race
 
-package failover
+package redis_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
@@ -18,20 +17,6 @@ import (
 
 // These bounds are part of the product: what a decision may leave to the garbage collector. The
 // race detector allocates on its own account.
-
-func TestMemory_Decide_allocations(t *testing.T) {
-	m := memory.New()
-	for _, algorithm := range limiter.Algorithms() {
-		p := storetest.DayPolicy(t, "alloc-"+algorithm, algorithm, 100_000)
-		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("203.0.113.9"), Weight: 1}}
-		allocs := testing.AllocsPerRun(5_000, func() {
-			_, _ = m.Decide(context.Background(), checks) // never fails
-		})
-		if allocs != 0 {
-			t.Errorf("%s: %v allocations per decision", algorithm, allocs)
-		}
-	}
-}
 
 func TestRedis_Decide_allocations(t *testing.T) {
 	r := onredis.Open(t, redistest.Shared(t))

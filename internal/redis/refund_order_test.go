@@ -1,4 +1,4 @@
-package failover
+package redis_test
 
 import (
 	"cmp"
@@ -248,4 +248,48 @@ func TestNode_refund_postponed(t *testing.T) {
 	})
 	got := n.Cause.Load().Policies
 	assert.ErrorIf(t, len(got) != 1 || got[0] != q, "policies %v, want the postponed one alone", got)
+}
+
+// newRefund returns a call that refunds a unit of each check.
+func newRefund(checks ...limiter.Check) *redis.Call {
+	return redis.NewChange(checks, slices.Repeat([]limiter.Change{{Units: -1}}, len(checks))...)
+}
+
+// TestLastSeen_refund_shown refunds a unit of two: the quota is read only where an answer about it is kept.
+func TestLastSeen_refund_shown(t *testing.T) {
+	t.Parallel()
+	r := onredis.Open(t, redistest.Shared(t))
+	for _, p := range storetest.RefundingPolicies(t, 5) {
+		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
+			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}
+			storetest.Decide(t, r, check)
+			c := newRefund(storetest.Decide(t, r, check)...)
+			if key == "kept" {
+				c.Op |= wire.Shown
+			}
+			r.Send(t.Context(), r.Topology.AnyNode, []*redis.Call{c})
+			if got := c.Checks[0].Result; c.Err != nil || got.Remaining != left || (got.ResetAfter > 0) != (key == "kept") {
+				t.Errorf("%s, %s: %+v, error %v; want %d remaining", p.Name(), key, got, c.Err, left)
+			}
+			c.Recycle()
+		}
+	}
+}
+
+// TestNode_refund_lease refunds a request on several nodes of a Cluster that another one of them has denied. The
+// debt that leases have raised stays.
+func TestNode_refund_lease(t *testing.T) {
+	t.Parallel()
+	s, r := onredis.New(t, redistest.Shared(t))
+	s.SetClock(storetest.Epoch)
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
+	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}
+	assert.Must(t, r.DecideWithin(context.Background(), checks))
+	look := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
+	_, l := s.Lease(t, &look, kernel.Wish{Units: 50, Lasts: p.Params.LongestLease()}, 0, kernel.Receipt{})
+	assert.FatalIf(t, l.Units != 50, "leased %+v; want 50 units", l)
+	r.Topology.AnyNode.Refund(0, checks)
+	if got := s.Remaining(t, p, "k"); got != 940 { // 50 units, and 10 that drain until the lease ends
+		t.Errorf("%d remain; want 940", got)
+	}
 }
