@@ -88,13 +88,6 @@ func TestFailover_wrongSource(t *testing.T) {
 	}
 }
 
-// TestStore_Decide_zeroPolicy decides by a policy that NewPolicy did not make.
-func TestStore_Decide_zeroPolicy(t *testing.T) {
-	t.Parallel()
-	_, err := storetest.Allow(t.Context(), memory.New(), &limiter.Policy{}, "k")
-	assert.ErrorIf(t, !errors.Is(err, limiter.ErrInvalidCheck), "the error is %v", err)
-}
-
 // TestFailover_Peek peeks often, on Redis and in process, at states of every algorithm.
 func TestFailover_Peek(t *testing.T) {
 	t.Parallel()
