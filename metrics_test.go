@@ -135,7 +135,7 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	h := newHandler(t, policyJSON("stays", "5"))
 	h.limiter.Counters[0].Count(rule.Allowed, limiter.SourceMemory)
 	h.limiter.Counters[0].CountInvalid("limit", "value")
-	decisions, invalid, known := series(storepool.Decisions), series(storepool.InvalidValues), h.app.opened.Memory.Names.Len()
+	decisions, invalid := series(storepool.Decisions), series(storepool.InvalidValues)
 	for i := range assert.Rounds(100, 2_000) {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
@@ -155,7 +155,6 @@ func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	if got := series(storepool.InvalidValues); got != invalid {
 		t.Errorf("%d series of invalid values, before %d", got, invalid)
 	}
-	assert.Equal(t, h.app.opened.Memory.Names.Len(), known, "the number of names after it")
 }
 
 // TestPolicyNames_keep_counts has a handler deny a client, be removed, and come back.

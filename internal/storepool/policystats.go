@@ -134,13 +134,6 @@ func (n *nameTable) Use(policy string) *Policy {
 	return d
 }
 
-// Len counts the names.
-func (n *nameTable) Len() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.known)
-}
-
 // Release ends the use of names by a configuration.
 func (n *nameTable) Release(used []*Policy) {
 	n.mu.Lock()
