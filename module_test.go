@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -44,11 +46,17 @@ func TestHandler_of_JSON_fills_policies(t *testing.T) {
 		{"name":"own","limit":5,"window":"24h","ipv4_prefix":0,"ipv6_prefix":128,"on_empty_key":"client_ip"},
 		{"name":"filled","limit":5,"window":"24h"}]}`)
 	for i, want := range []struct {
-		prefixes rule.Prefixes
-		empty    rule.EmptyKey
-	}{{rule.Prefixes{IPv4: 0, IPv6: 128}, rule.EmptyKeyClientIP}, {rule.Prefixes{IPv4: 24, IPv6: 64}, rule.EmptyKeySkip}} {
-		if r := &h.limiter.Rules.Rules[i]; r.Key.Prefixes() != want.prefixes || r.OnEmptyKey != want.empty || !r.DryRun {
-			t.Errorf("policy %s: got %+v, %s and dry run %t", r.Policy.Name(), r.Key.Prefixes(), r.OnEmptyKey, r.DryRun)
+		keys  []string
+		empty rule.EmptyKey
+	}{{[]string{"0.0.0.0/0", "2001:db8::9"}, rule.EmptyKeyClientIP}, {[]string{"203.0.113.0/24", "2001:db8::/64"}, rule.EmptyKeySkip}} {
+		r, keys := &h.limiter.Rules.Rules[i], []string(nil)
+		for _, key := range []string{"0.0.0.0/0", "203.0.113.0/24", "203.0.113.9", "2001:db8::/64", "2001:db8::9"} {
+			if r.CanYield(limiter.AsEncoded(key)) {
+				keys = append(keys, key)
+			}
+		}
+		if !slices.Equal(keys, want.keys) || r.OnEmptyKey != want.empty || !r.DryRun {
+			t.Errorf("policy %s: got keys %q, %s and dry run %t", r.Policy.Name(), keys, r.OnEmptyKey, r.DryRun)
 		}
 	}
 }

@@ -292,9 +292,6 @@ func (t *KeyTemplate) ReadsBody() bool {
 // IsAddress reports whether keys are a client's address and nothing else.
 func (t *KeyTemplate) IsAddress() bool { return len(t.parts) == 1 && t.parts[0].address }
 
-// Prefixes returns the prefixes of addresses in keys.
-func (t *KeyTemplate) Prefixes() Prefixes { return t.prefixes }
-
 // IsAddressKey reports whether a key is one of [KeyTemplate.addressKey].
 func IsAddressKey(key limiter.EncodedKey) bool { return strings.HasPrefix(key.String(), addressMark) }
 
