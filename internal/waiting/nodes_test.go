@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"container/heap"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 // cluster is nodes around a store, and what happens next.
 type cluster struct {
 	t       testing.TB
+	play    *assert.Play
 	random  *rand.Rand
 	now     clock.Moment
 	events  events
@@ -106,7 +108,7 @@ func (t *clusterTimer) Stop() bool {
 
 func newCluster(t testing.TB, nodes int, limit int64, trip time.Duration) *cluster {
 	c := &cluster{
-		t: t, random: rand.New(rand.NewPCG(1, 2)), now: clock.Moment(time.Hour), policy: running(t, limit), trip: trip,
+		t: t, play: assert.NewPlay(t, 1), random: rand.New(rand.NewPCG(1, 2)), now: clock.Moment(time.Hour), policy: running(t, limit), trip: trip,
 		nodeWait: make([][]time.Duration, nodes), userWait: map[int][]time.Duration{},
 	}
 	for i := range nodes {
@@ -128,6 +130,11 @@ func (c *cluster) newNode(id int64) *clusterNode {
 	return n
 }
 
+// note tells the play what a node does.
+func (n *clusterNode) note(what string, args ...any) {
+	n.play.Step("%v: node %d "+what, append([]any{time.Duration(n.now), n.id}, args...)...)
+}
+
 // alive does something that a dead node does not do any more.
 func (n *clusterNode) alive(do func()) {
 	if !n.dead {
@@ -139,6 +146,7 @@ func (n *clusterNode) alive(do func()) {
 // store counts what the dead one ran for as long as a node timeout.
 func (c *cluster) kill(at int) {
 	n := c.nodes[at]
+	n.note("dies with %d units", n.units)
 	c.count()
 	n.dead = true
 	c.after(timeout*time.Microsecond, func() { c.taken -= n.units })
@@ -162,6 +170,7 @@ func (c *cluster) clock() int64 { return int64(c.now / 1000) }
 func (n *clusterNode) Try(ask Ask, answered func(Answer[*units])) {
 	n.after(n.way(), func() {
 		n.calls++
+		n.note("asks for %d units of %d, %d are taken", ask.Weight, ask.Policy.Limit(), n.taken)
 		v := n.state.decide(n.clock(), ask.Policy.Limit(), n.taken, ask.Weight, n.id, &ask.Turn)
 		if v.granted {
 			n.taken, n.units = n.taken+ask.Weight, n.units+ask.Weight
@@ -249,6 +258,7 @@ func (c *client) send() {
 		c.node = n.nodes[(n.id-1)%int64(len(n.nodes))]
 	}
 	n := c.node
+	n.note("has a request of user %d for %d units, beside %d that wait", c.user, c.weight, len(n.clients))
 	n.count()
 	n.clients = append(n.clients, c)
 	c.ticket = n.queue.Join(Request{
@@ -273,6 +283,7 @@ func (n *clusterNode) follow() {
 // run has a request run, and then the client's next one come.
 func (c *client) run(p *Place[*units]) {
 	n := c.node
+	n.note("runs %d units of user %d, beside %d", c.weight, c.user, n.running)
 	n.count()
 	n.running += c.weight
 	n.runs = append(n.runs, c)
@@ -293,8 +304,8 @@ func (c *client) run(p *Place[*units]) {
 	})
 }
 
-// play lets the time pass.
-func (c *cluster) play(d time.Duration) {
+// pass lets the time pass.
+func (c *cluster) pass(d time.Duration) {
 	for end := c.now.Add(d); len(c.events) > 0 && c.events[0].at <= end; {
 		e := heap.Pop(&c.events).(event) //nolint:forcetypeassert,errcheck // as above
 		c.now = e.at
@@ -343,21 +354,23 @@ func TestNodes_arrival(t *testing.T) {
 		loss float64
 		use  float64
 	}{{200 * time.Microsecond, 0, 0.99}, {20 * time.Millisecond, 0, 0.99}, {2 * time.Millisecond, 0.01, 0.98}} {
-		c := newCluster(t, 3, 8, test.trip)
-		c.loss = test.loss
-		for node, count := range []int{90, 9, 1} {
-			c.add(node, count, client{weight: 1, service: time.Second})
-		}
-		c.warm = c.now.Add(22 * time.Second)
-		c.play(1022 * time.Second)
-		for node, simulated := range []time.Duration{11_600 * time.Millisecond, 9_800 * time.Millisecond, 11_200 * time.Millisecond} {
-			waits := c.nodeWait[node]
-			assert.ErrorIf(t, !within(mean(waits), simulated) || longest(waits) > 15*time.Second,
-				"trip %v: on node %d requests wait for %v, at most %v", test.trip, node, mean(waits), longest(waits))
-		}
-		t.Logf("trip %v: means %v, %v, %v, %.4f are used, %d calls a second",
-			test.trip, mean(c.nodeWait[0]), mean(c.nodeWait[1]), mean(c.nodeWait[2]), c.use(), c.calls/1022)
-		assert.ErrorIf(t, c.use() < test.use || c.calls > 60*1022, "trip %v: %v of the limit is used, by %d calls", test.trip, c.use(), c.calls)
+		t.Run(fmt.Sprint("trip ", test.trip), func(t *testing.T) {
+			c := newCluster(t, 3, 8, test.trip)
+			c.loss = test.loss
+			for node, count := range []int{90, 9, 1} {
+				c.add(node, count, client{weight: 1, service: time.Second})
+			}
+			c.warm = c.now.Add(22 * time.Second)
+			c.pass(1022 * time.Second)
+			for node, simulated := range []time.Duration{11_600 * time.Millisecond, 9_800 * time.Millisecond, 11_200 * time.Millisecond} {
+				waits := c.nodeWait[node]
+				assert.ErrorIf(t, !within(mean(waits), simulated) || longest(waits) > 15*time.Second,
+					"on node %d requests wait for %v, at most %v", node, mean(waits), longest(waits))
+			}
+			t.Logf("means %v, %v, %v, %.4f are used, %d calls a second",
+				mean(c.nodeWait[0]), mean(c.nodeWait[1]), mean(c.nodeWait[2]), c.use(), c.calls/1022)
+			assert.ErrorIf(t, c.use() < test.use || c.calls > 60*1022, "%v of the limit is used, by %d calls", c.use(), c.calls)
+		})
 	}
 }
 
@@ -365,21 +378,23 @@ func TestNodes_arrival(t *testing.T) {
 // eight with three.
 func TestNodes_values(t *testing.T) {
 	for _, nodes := range []int{1, 3, 20} {
-		c := newCluster(t, nodes, 8, 2*time.Millisecond)
-		for node := range nodes {
-			c.add(node, 1000/nodes, client{user: 0, weight: 1, order: ByValue(0), service: time.Second})
-		}
-		c.add(nodes-1, 1, client{user: 1, weight: 1, order: ByValue(1), service: time.Second})
-		for user := 2; user < 10; user++ {
-			c.add(nodes-1, 3, client{user: user, weight: 1, order: ByValue(uint64(user)), service: time.Second})
-		}
-		c.warm = c.now.Add(33 * time.Second)
-		c.play(363 * time.Second)
-		light, heavy := c.userWait[1], c.userWait[0]
-		t.Logf("%d nodes: the light user waits for %v, at most %v, starts %d; the heavy one %d; use %.4f, %d calls a second",
-			nodes, mean(light), longest(light), len(light), len(heavy), c.use(), c.calls/363)
-		assert.ErrorIf(t, !within(longest(light), 1_700*time.Millisecond) || len(heavy) > 3*len(light) || c.use() < 0.99,
-			"%d nodes: one request at a time waits for %v, %d start beside %d, use %v", nodes, longest(light), len(light), len(heavy), c.use())
+		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
+			c := newCluster(t, nodes, 8, 2*time.Millisecond)
+			for node := range nodes {
+				c.add(node, 1000/nodes, client{user: 0, weight: 1, order: ByValue(0), service: time.Second})
+			}
+			c.add(nodes-1, 1, client{user: 1, weight: 1, order: ByValue(1), service: time.Second})
+			for user := 2; user < 10; user++ {
+				c.add(nodes-1, 3, client{user: user, weight: 1, order: ByValue(uint64(user)), service: time.Second})
+			}
+			c.warm = c.now.Add(33 * time.Second)
+			c.pass(363 * time.Second)
+			light, heavy := c.userWait[1], c.userWait[0]
+			t.Logf("the light user waits for %v, at most %v, starts %d; the heavy one %d; use %.4f, %d calls a second",
+				mean(light), longest(light), len(light), len(heavy), c.use(), c.calls/363)
+			assert.ErrorIf(t, !within(longest(light), 1_700*time.Millisecond) || len(heavy) > 3*len(light) || c.use() < 0.99,
+				"one request at a time waits for %v, %d start beside %d, use %v", longest(light), len(light), len(heavy), c.use())
+		})
 	}
 }
 
@@ -391,7 +406,7 @@ func TestNodes_weights(t *testing.T) {
 		c.add(node, 3, client{user: 3, weight: 3, service: time.Second})
 	}
 	c.warm = c.now.Add(10 * time.Second)
-	c.play(200 * time.Second)
+	c.pass(200 * time.Second)
 	one, three := c.userWait[1], c.userWait[3]
 	t.Logf("weight 1: %v, at most %v; weight 3: %v, at most %v; use %.4f", mean(one), longest(one), mean(three), longest(three), c.use())
 	assert.ErrorIf(t, len(three) < 100 || !within(mean(three), mean(one)),
@@ -408,14 +423,14 @@ func TestNodes_faults(t *testing.T) {
 	}
 	c.warm = c.now.Add(5 * time.Second)
 	for fault := range 100 {
-		c.play(time.Duration(6*c.random.Float64()) * time.Second)
+		c.pass(time.Duration(6*c.random.Float64()) * time.Second)
 		if fault%4 == 0 {
 			c.state = turns{}
 			continue
 		}
 		c.kill(c.random.IntN(3))
 	}
-	c.play(60 * time.Second)
+	c.pass(60 * time.Second)
 	waiting, units := int64(0), int64(0)
 	for _, n := range c.nodes {
 		waiting += n.queue.waiting.Load()
@@ -438,7 +453,7 @@ func TestNodes_keys(t *testing.T) {
 		n.queue.Join(Request{Policy: c.policy, Key: limiter.EncodeKey(strconv.Itoa(i)), Weight: 1, Longest: 15 * time.Second, Most: 10})
 	}
 	c.taken = 1 // by another node, all the time
-	c.play(10 * time.Second)
+	c.pass(10 * time.Second)
 	t.Logf("%d calls a second", (c.calls-keys)/10)
 	assert.ErrorIf(t, c.calls-keys > 10*pollsPerSecond+pollBurst || c.calls-keys < 7*pollsPerSecond, "%d calls in 10 s", c.calls-keys)
 	for s := range n.queue.shards.All() {
@@ -446,6 +461,6 @@ func TestNodes_keys(t *testing.T) {
 			assert.ErrorIf(t, l.round.asking == 0 && c.now.Since(l.next) > time.Second, "%s was due %v ago", name.Key, c.now.Since(l.next))
 		}
 	}
-	c.play(10 * time.Second)
+	c.pass(10 * time.Second)
 	assert.Equal(t, n.queue.waiting.Load(), 0, "how many wait when their time is over")
 }
