@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
