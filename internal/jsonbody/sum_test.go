@@ -96,8 +96,8 @@ func FuzzSum(f *testing.F) {
 
 // TestSum_random does the same with numbers that are close to each other, to bounds, and far apart.
 func TestSum_random(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	for range assert.Rounds(1000, 50_000) {
+	for seed, play := range assert.Plays(t, 1000, 50_000) {
+		random := rand.New(rand.NewPCG(seed, 4))
 		numbers, shape := make([]string, 1+random.IntN(maxPaths)), make([]byte, 2*maxPaths)
 		near, spread := random.Int64N(1e18), []int{1, 6, 40, 400}[random.IntN(4)]
 		for i := range numbers {
@@ -120,7 +120,9 @@ func TestSum_random(t *testing.T) {
 		for i := range shape {
 			shape[i] = byte(random.Uint32())
 		}
-		checkSum(t, numbers, shape, 1+random.IntN(20))
+		length := 1 + random.IntN(20)
+		play.Step("the sum of %s by the shape %v in pieces of %d bytes", numbers, shape, length)
+		checkSum(t, numbers, shape, length)
 	}
 }
 

@@ -19,6 +19,7 @@ const epoch = 1_790_000_000 * sec / (86_400 * sec) * (86_400 * sec)
 
 // bucketSchedule is one schedule on one state, which policies of different limits use.
 type bucketSchedule struct {
+	play     *assert.Play // nil: none is told
 	random   *rand.Rand
 	policies []Params // they differ in limit and capacity alone
 	slowest  Params   // of a table with all of them
@@ -96,6 +97,7 @@ func (s *bucketSchedule) take(p *Params, refundable bool) {
 	if s.random.IntN(2) == 0 {
 		units = 1 + s.random.Int64N(max(1, p.Capacity/5))
 	}
+	s.play.Step("at %d a take of %d, refundable: %t, by %+v", s.now, units, refundable, *p)
 	v := k.Decide(s.state, s.now, p, units, 0)
 	if v.Wait != 0 {
 		return
@@ -112,6 +114,7 @@ func (s *bucketSchedule) charge(p *Params) {
 	if s.random.IntN(50) == 0 {
 		units = []int64{MaxCharge, MaxCharge - 1, p.MaxDebt / p.Window, p.MaxDebt/p.Window + 1}[s.random.IntN(4)]
 	}
+	s.play.Step("at %d a charge of %d by %+v", s.now, units, *p)
 	s.state = bucket{}.Charge(s.state, s.now, p, units)
 	s.taken = append(s.taken, bucketOp{s.now, units, p})
 }
@@ -128,6 +131,7 @@ func (s *bucketSchedule) refund(p *Params) {
 	if s.random.IntN(3) == 0 {
 		units = 1 + s.random.Int64N(r.units)
 	}
+	s.play.Step("at %d a refund of %d of %d by %+v", s.now, units, r.units, *p)
 	before := s.debt(p)
 	after := bucket{}.Refund(s.state, s.now, p, r.units, units, r.receipt)
 	if levelOf(after.Numbers).at != levelOf(s.state.Numbers).at {
@@ -169,10 +173,11 @@ func TestBucket_Refund_overlapping(t *testing.T) {
 	t.Parallel()
 	const steps = 30
 	schedules := assert.Rounds(20_000, 1_000_000)
-	random := rand.New(rand.NewPCG(7, 15))
+	random, play := rand.New(rand.NewPCG(7, 15)), assert.NewPlay(t, 7)
 	refunds := 0
 	for range schedules {
 		s := newBucketSchedule(random)
+		s.play = play
 		for range steps {
 			open := len(s.open)
 			p := s.step()

@@ -107,15 +107,17 @@ func TestLastSeen_higher_limit(t *testing.T) {
 // most what Redis has, and for buckets at most a unit less.
 func TestLastSeen_other_limits(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(3, 4))
 	for _, algorithm := range limiter.Algorithms() {
-		for range 300 {
+		for seed, play := range assert.Plays(t, 300, 3000) {
+			random := rand.New(rand.NewPCG(seed, 4))
 			now := storetest.Epoch
 			remote, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
 			p := storetest.NewPolicy(t, limiter.Settings{Algorithm: algorithm, Limit: 1000, Window: time.Hour, Dynamic: true})
 			whole := int64(0) // when the quota is whole again by the limit of the answer, which Redis keeps it for
 			for range 1 + random.IntN(3) {
-				answer := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(300)})[0]
+				weight := 1 + random.Int64N(300)
+				play.Step("%s: epoch%+d takes %d", algorithm, now-storetest.Epoch, weight)
+				answer := storetest.Decide(t, remote, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight})[0]
 				local.Remember(&answer)
 				whole = now + answer.Result.ResetAfter.Microseconds()
 				now += random.Int64N(60_000_000)
@@ -124,6 +126,7 @@ func TestLastSeen_other_limits(t *testing.T) {
 				continue
 			}
 			other := assert.NoError(p.WithLimit(1+random.Int64N(3000), 0))(t)
+			play.Step("%s: epoch%+d looks by a limit of %d", algorithm, now-storetest.Epoch, other.Capacity())
 			check := limiter.Check{Policy: other, Key: limiter.EncodeKey("k"), Peek: true}
 			want := storetest.Decide(t, remote, check)[0].Result.Remaining
 			got := storetest.Decide(t, local, check)[0].Result.Remaining
@@ -187,30 +190,34 @@ func TestKernel_restoreState(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range limiter.Algorithms() {
 		t.Run(algorithm, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(1, 2))
-			for round := range 300 {
+			for seed, play := range assert.Plays(t, 300, 3000) {
+				random := rand.New(rand.NewPCG(seed, 2))
 				now := int64(1_000_000_000_000) + random.Int64N(1e9)
 				p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: algorithm, Limit: 1 + random.Int64N(20), Window: time.Duration(1+random.Int64N(5_000)) * time.Millisecond, Refunds: true})
 				whole, local := NewOnClock(func() int64 { return now }), NewOnClock(func() int64 { return now })
 				for range 20 {
 					now += random.Int64N(p.Params.Window * p.Params.Tick / 3)
 					check := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1 + random.Int64N(p.Capacity()), Refundable: true}}
+					play.Step("%d takes %d of %v", now, check[0].Weight, p.Settings)
 					_, _ = whole.Decide(t.Context(), check) // cannot fail
 					local.Remember(&check[0])
 					if limiter.Allowed(check) && random.IntN(2) == 0 {
 						now += random.Int64N(p.Params.Window * p.Params.Tick / 3)
-						whole.Settle(check[0], random.Int64N(check[0].Weight))
+						cost := random.Int64N(check[0].Weight)
+						play.Step("%d settles them to %d", now, cost)
+						whole.Settle(check[0], cost)
 						local.RememberRefund(&storetest.Decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0])
 					}
 				}
 				for range 5 {
 					now += random.Int64N(p.Params.Window * p.Params.Tick)
+					play.Step("%d looks", now)
 					have := storetest.Decide(t, whole, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
 					got := storetest.Decide(t, local, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})[0].Result
 					assert.FatalIf(t, got.Remaining > have.Remaining,
-						"round %d, %v: %d remain, of what had %d", round, p.Settings, got.Remaining, have.Remaining)
+						"%v: %d remain, of what had %d", p.Settings, got.Remaining, have.Remaining)
 					assert.FatalIf(t, have.ResetAfter == 0 && got.Remaining != p.Capacity(),
-						"round %d, %v: %d remain of a quota that is free again", round, p.Settings, got.Remaining)
+						"%v: %d remain of a quota that is free again", p.Settings, got.Remaining)
 				}
 			}
 		})
@@ -228,12 +235,6 @@ func TestLastSeen_no_room(t *testing.T) {
 		local.Remember(&answer)
 		assert.Equal(t, local.Overflows(), want, "client %d: the number of overflows", i)
 	}
-}
-
-// hourBan returns a policy of two units a month that bans for an hour at the first denial.
-func hourBan(t *testing.T) *limiter.Policy {
-	t.Helper()
-	return storetest.NewPolicy(t, limiter.Settings{Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}})
 }
 
 // TestMemory_ban_bound has far more clients banned than there is room for: the bound holds, every place is
@@ -278,7 +279,7 @@ func TestMemory_ban_bound(t *testing.T) {
 // before it, by the time of Redis, and one to a request above the capacity.
 func TestMemory_ban_answers(t *testing.T) {
 	t.Parallel()
-	p, m := hourBan(t), New()
+	p, m := storetest.HourBan(t, "p", 1), New()
 	banned := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), State: limiter.CheckState{DecidedAt: 10}, Result: limiter.Result{RetryAfter: time.Hour, Banned: true, BanLeft: time.Hour}}
 	for _, after := range []struct {
 		asOf   int64
@@ -301,7 +302,7 @@ func TestMemory_ban_answers(t *testing.T) {
 // TestMemory_ban_full has room for a count and none for a ban: denials stay denials.
 func TestMemory_ban_full(t *testing.T) {
 	t.Parallel()
-	p, m := hourBan(t), New()
+	p, m := storetest.HourBan(t, "p", 1), New()
 	m.Limit(1, nil)
 	for i, want := range []bool{true, true, false, false} {
 		r := assert.NoError(storetest.Allow(t.Context(), m, p, "k"))(t)

@@ -103,9 +103,9 @@ func TestForeignValue_log_entry(t *testing.T) {
 	server := redistest.Shared(t)
 	client := server.Client(t)
 	r := onredis.Open(t, server)
-	random := rand.NewChaCha8([32]byte{2})
 	p := storetest.DayPolicy(t, "foreign-log", limiter.SlidingWindowLog, 10)
-	for round := range 200 {
+	for seed, play := range assert.Plays(t, 200, 2000) {
+		random, round := rand.NewChaCha8([32]byte{2, byte(seed), byte(seed >> 8)}), int(seed)
 		var entries []any
 		for range 1 + round%20 {
 			entry := make([]byte, 11)
@@ -122,9 +122,10 @@ func TestForeignValue_log_entry(t *testing.T) {
 			name := r.RedisKey(p, limiter.EncodeKey("bad"))
 			client.Del(t.Context(), name)
 			assert.Must(t, client.RPush(t.Context(), name, entries...).Err())
+			play.Step("operation %d on %x", op, entries)
 			err := operate(r, op.Operation, op.change, p, "bad")
 			assert.ErrorIf(t, (err != nil || wrong) && (limiter.Kind(err) != "value" || !limiter.FailedAlone(err)),
-				"round %d, operation %d: %v of kind %s", round, op, err, limiter.Kind(err))
+				"operation %d: %v of kind %s", op, err, limiter.Kind(err))
 		}
 	}
 }

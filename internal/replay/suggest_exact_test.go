@@ -123,10 +123,12 @@ func TestSuggester_exact(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("window %v step %d up to %d, %v returned", c.window, c.step, c.max, c.returned), func(t *testing.T) {
 			t.Parallel()
-			traffic := suggestTraffic(uint64(i), assert.Rounds(1000, 10_000), c.window.Microseconds(), c.step, c.returned)
-			settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window, Refunds: c.returned > 0}
-			s := assert.NoError(newSuggester(suggestPolicy(t, settings), "", limiter.Algorithms(), c.max))(t)
-			compareSuggestions(t, s, settings, traffic)
+			for seed, play := range assert.Plays(t, 1, 3) {
+				traffic := suggestTraffic(16*seed+uint64(i), assert.Rounds(1000, 5_000), c.window.Microseconds(), c.step, c.returned)
+				settings := limiter.Settings{Algorithm: "fixed_window", Limit: 7, Window: c.window, Refunds: c.returned > 0}
+				s := assert.NoError(newSuggester(suggestPolicy(t, settings), "", limiter.Algorithms(), c.max))(t)
+				compareSuggestions(t, play, s, settings, traffic)
+			}
 		})
 	}
 }
@@ -144,19 +146,19 @@ func TestSuggester_exact_without_pauses(t *testing.T) {
 				gap *= growth
 				traffic = append(traffic, asked{key: "a", micros: now, weight: 1})
 			}
-			compareSuggestions(t, newTestSuggester(t, settings), settings, traffic)
+			compareSuggestions(t, assert.NewPlay(t, 3), newTestSuggester(t, settings), settings, traffic)
 		})
 	}
 }
 
 // compareSuggestions holds everything that a suggester finds equal to what stores decide.
-func compareSuggestions(t *testing.T, suggester *Suggester, settings limiter.Settings, traffic []asked) {
+func compareSuggestions(t *testing.T, play *assert.Play, suggester *Suggester, settings limiter.Settings, traffic []asked) {
 	t.Helper()
 	addAll(suggester, traffic)
 	ladders := assert.NoError(suggester.play())(t)
 	for i, algorithm := range suggester.names {
 		settings.Algorithm = algorithm
-		compareLadder(t, &ladders[i], traffic, func(limit int64) limiter.Settings {
+		compareLadder(t, play, &ladders[i], traffic, func(limit int64) limiter.Settings {
 			settings.Limit = limit
 			return settings
 		})
@@ -175,13 +177,14 @@ func addAll(suggester *Suggester, traffic []asked) {
 
 // compareLadder compares all limits of a ladder up to the first ones that deny nothing, and those that leave keys
 // untouched with the limits below.
-func compareLadder(t *testing.T, l *Ladder, traffic []asked, settings func(limit int64) limiter.Settings) {
+func compareLadder(t *testing.T, play *assert.Play, l *Ladder, traffic []asked, settings func(limit int64) limiter.Settings) {
 	t.Helper()
 	assert.ErrorIf(t, l.Sample != nil, "%s: a sample of few requests: %+v", l.Algorithm, l.Sample)
 	for _, got := range l.Limits {
 		if l.Untouched100 > 0 && got.Limit > 2*l.Untouched100 {
 			break
 		}
+		play.Step("%s: a limit of %d for %d requests", l.Algorithm, got.Limit, len(traffic))
 		want := decideAll(t, settings(got.Limit), traffic)
 		assert.ErrorIf(t, got != (limitResult{got.Limit, want.denied, want.clients}),
 			"%s: %+v, a store denies %d requests of %d clients", l.Algorithm, got, want.denied, want.clients)
@@ -190,6 +193,7 @@ func compareLadder(t *testing.T, l *Ladder, traffic []asked, settings func(limit
 		if limit == 0 {
 			continue
 		}
+		play.Step("%s: a limit of %d, which leaves all untouched, and %d", l.Algorithm, limit, limit-1)
 		if d := decideAll(t, settings(limit), traffic); d.denied != 0 {
 			t.Errorf("%s: limit %d is to leave all untouched, denies %d", l.Algorithm, limit, d.denied)
 		}
@@ -211,7 +215,7 @@ func TestSuggester_exact_running(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{MaxConcurrent: 7})
 	addAll(s, traffic)
 	ladders := assert.NoError(s.play())(t)
-	compareLadder(t, &ladders[0], traffic, func(limit int64) limiter.Settings { return limiter.Settings{MaxConcurrent: limit} })
+	compareLadder(t, assert.NewPlay(t, 5), &ladders[0], traffic, func(limit int64) limiter.Settings { return limiter.Settings{MaxConcurrent: limit} })
 }
 
 // TestSuggester_sample compares limits that were tried on some of the keys with those of all keys.
@@ -298,6 +302,7 @@ func TestSuggester_calendar(t *testing.T) {
 	zone := assert.NoError(time.LoadLocation("America/Santiago"))(t)
 	begins := time.Date(2026, 9, 4, 12, 0, 0, 0, time.UTC).UnixMicro()
 	const day = 86_400_000_000
+	play := assert.NewPlay(t, 1)
 	for _, calendar := range []string{"day", "month"} {
 		settings := suggestPolicy(t, limiter.Settings{Calendar: calendar, Location: zone, Limit: 20, Refunds: true}).Settings
 		traffic := suggestTraffic(1, 2000, day, 1000, 0.1)
@@ -306,7 +311,7 @@ func TestSuggester_calendar(t *testing.T) {
 			traffic[i].micros += begins - first
 		}
 		s := newTestSuggester(t, settings)
-		compareSuggestions(t, s, settings, traffic)
+		compareSuggestions(t, play, s, settings, traffic)
 		if len(s.names) != 1 || s.names[0] != limiter.FixedWindow || !s.TriesRunning() || s.result.windowText() != "calendar "+calendar+" (America/Santiago)" || s.ownLimit() != 20 {
 			t.Errorf("tried %v of %s, with requests at once: %v", s.names, s.result.windowText(), s.TriesRunning())
 		}
