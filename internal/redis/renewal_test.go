@@ -253,7 +253,7 @@ func startPairFor(t *testing.T, path string, secure bool) *pair {
 func testRefusal(t *testing.T, p *pair, refusal string) {
 	t.Helper()
 	r, reported := p.open(t)
-	policy := storetest.DayPolicy(t, "renewed", limiter.GCRA, 1_000_000)
+	policy := storetest.DayPolicy(t, "renewed", limiter.GCRA, 1_000) // a unit lasts for more than a minute
 	if err := take(r, policy); err != nil {
 		t.Fatal(err)
 	}
