@@ -60,6 +60,12 @@ func (a *App) servePolicies(
 		if registered.policy.Settings.Waits {
 			p.Waiting = routetrace.Waiting(waits[name])
 		}
+		if p.Set("count") != "" {
+			p.SinceStart.Looked = &counts.Looked
+		}
+		if a.looksFirst(name) {
+			p.Looking = new(stores.Looking(registered.policy))
+		}
 		if p.Set("count_if") != "" {
 			p.SinceStart.CountIf = &adminapi.CountIfReport{Responses: counts.Matched + counts.NotMatched, Matched: counts.Matched}
 		}
@@ -68,6 +74,16 @@ func (a *App) servePolicies(
 		report.Policies = append(report.Policies, p)
 	}
 	return report, false, nil
+}
+
+// looksFirst reports whether requests of a policy look before their response is known.
+func (a *App) looksFirst(policy string) bool {
+	return slices.ContainsFunc(a.rules, func(s *rule.Set) bool {
+		return slices.ContainsFunc(s.Rules, func(r rule.Rule) bool {
+			most, _ := r.LooksFirst()
+			return most > 0 && r.Policy.Name() == policy
+		})
+	})
 }
 
 // countsReport reports what a policy has met.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -88,6 +89,15 @@ func parseNumberFrom(option, text string) (rule.Placeholder, error) {
 
 // mayBeUnlimited reports whether the fallback of an option may be the word unlimited.
 func mayBeUnlimited(option string) bool { return option == "limit" || option == "max_concurrent" }
+
+// inFlight reads how many units look at once.
+func inFlight(d *caddyfile.Dispenser, option, value string) (int64, error) {
+	n, err := strconv.ParseUint(value, 10, 63)
+	if err != nil || n > rule.MostInFlight {
+		return 0, d.Errf("%s %s: use a number from 0 to %d", option, secretfile.Redact(value), rule.MostInFlight)
+	}
+	return int64(n), nil
+}
 
 // parseCost reads the source of a cost, and the fallback behind it.
 func (p *optionParser) parseCost(policy *Policy) (err error) {

@@ -15,9 +15,32 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
-// parseMatch reads match with the name of a matcher of the site, with one matcher, or with a block of them.
-func (p *optionParser) parseMatch(policy *Policy) (err error) {
+// parseCount reads the matchers of count.
+func (p *optionParser) parseCount(policy *Policy) (err error) {
+	policy.Count, err = p.parseMatchers()
+	return err
+}
+
+// checkCountWords refuses what count takes for a matcher and is another option.
+func checkCountWords(d *caddyfile.Dispenser, segment caddyfile.Segment) error {
+	var words []string
+	for _, token := range segment[1:] {
+		words = append(words, token.Text)
+	}
+	text := strings.Join(words, " ")
+	switch _, err := strconv.ParseUint(text, 10, 63); {
+	case len(words) > 0 && words[0] == "status":
+		return d.Errf("count %s: that is a response; write count_if %[1]s", text)
+	case err == nil:
+		return d.Errf("count %s: count takes a matcher; how many requests pass is limit %[1]s", text)
+	}
+	return nil
+}
+
+// parseMatchers reads an option with the name of a matcher of the site, with one matcher, or with a block of them.
+func (p *optionParser) parseMatchers() (sets caddyhttp.RawMatcherSets, err error) {
 	var set caddy.ModuleMap
+	option := p.Val()
 	segment := p.NextSegment()
 	d := caddyfile.NewDispenser(segment)
 	d.Next()
@@ -25,27 +48,34 @@ func (p *optionParser) parseMatch(policy *Policy) (err error) {
 	if len(segment) > 1 {
 		name = segment[1].Text
 	}
+	if option == "count" {
+		if err = checkCountWords(d, segment); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case strings.HasPrefix(name, "@") && len(segment) == 2:
 		if set, _, err = p.helper.WithDispenser(d).MatcherToken(); err != nil {
-			err = p.Errf("match %s: %v; define it in this site, such as %[1]s path /api/*", name, err)
+			err = p.Errf("%s %s: %v; define it in this site, such as %[2]s path /api/*", option, name, err)
 		}
 	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "*"):
-		return d.Errf("match %s: a matcher has its name in front, such as match path %[1]s", name)
+		return nil, d.Errf("%s %s: a matcher has its name in front, such as %[1]s path %[2]s", option, name)
 	case name == "", name[0] == '@', name == "{" && len(segment) == 3:
-		return d.Err("match takes a matcher such as path /api/*, a named matcher such as @api, or a block of matchers")
+		if option == "count" {
+			return nil, d.Err("count: takes a matcher such as path /.env, @name or a block")
+		}
+		return nil, d.Err("match takes a matcher such as path /api/*, a named matcher such as @api, or a block of matchers")
 	default:
 		if err = checkMatcherNames(segment); err == nil {
 			set, err = caddyhttp.ParseCaddyfileNestedMatcherSet(d)
 		}
 	}
-	policy.Match = caddyhttp.RawMatcherSets{set}
 	if err == nil && strings.HasPrefix(name, "@") {
 		if err = checkNamedMatcher(name, set); err != nil {
 			err = d.WrapErr(err)
 		}
 	}
-	return err
+	return caddyhttp.RawMatcherSets{set}, err
 }
 
 // parseCountIf reads a response matcher, in a line or in a block.

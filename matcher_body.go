@@ -14,20 +14,20 @@ import (
 )
 
 // bodySources returns the values of the body that matchers ask for.
-func bodySources(sets caddyhttp.RawMatcherSets) (sources []bodyplan.Source, err error) {
+func bodySources(option string, sets caddyhttp.RawMatcherSets) (sources []bodyplan.Source, err error) {
 	for _, set := range sets {
 		for _, matcher := range slices.Sorted(maps.Keys(set)) {
 			if short := bodyplan.ShortNamesInJSON(set[matcher], nil); len(short) > 0 {
-				return nil, fmt.Errorf("match: {%s} is of the Caddyfile; in JSON write {%s%[1]s}", short[0], bodyplan.Prefix)
+				return nil, fmt.Errorf("%s: {%s} is of the Caddyfile; in JSON write {%s%[2]s}", option, short[0], bodyplan.Prefix)
 			}
 			if name := bareBodyName(matcher, set[matcher]); name != "" {
-				return nil, fmt.Errorf("match: %s without braces is the name of a variable; write {%[1]s}, in JSON {%s%[1]s}, "+
-					"or {http.vars.%[1]s} for a variable of that name", name, bodyplan.Prefix)
+				return nil, fmt.Errorf("%s: %s without braces is the name of a variable; write {%[2]s}, in JSON {%s%[2]s}, "+
+					"or {http.vars.%[2]s} for a variable of that name", option, name, bodyplan.Prefix)
 			}
 			for _, name := range bodyplan.NamesInJSON(set[matcher], nil) {
 				source, err := bodyplan.ParseSource(name)
 				if err != nil {
-					return nil, fmt.Errorf("match: %s: %w", rule.ShortNames("{"+name+"}"), err)
+					return nil, fmt.Errorf("%s: %s: %w", option, rule.ShortNames("{"+name+"}"), err)
 				}
 				sources = append(sources, source)
 			}

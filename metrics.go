@@ -122,7 +122,7 @@ func observeBatch(size int, took time.Duration) {
 	batchSize.Observe(float64(size))
 }
 
-// byPolicy collects what this node runs and what waits here, by policy. It asks the stores when it is read, so that a
+// byPolicy collects what this node runs, what waits here and what has looked, by policy. It asks the stores when it is read, so that a
 // request costs nothing for it, and a policy for which none runs or waits is shown with 0.
 type byPolicy struct{}
 
@@ -131,12 +131,15 @@ var (
 		"Units of the requests that this node runs now, by policy with max_concurrent.", []string{"policy"}, nil)
 	waitingDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "waiting"),
 		"Requests that wait on this node now for others of their key to end, by policy with wait.", []string{"policy"}, nil)
+	lookedDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "looked_total"),
+		"Requests that passed and took no unit, since the policy's count does not match them, by policy with count.", []string{"policy"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (byPolicy) Describe(descs chan<- *prometheus.Desc) {
 	descs <- runningDesc
 	descs <- waitingDesc
+	descs <- lookedDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -150,6 +153,9 @@ func (byPolicy) Collect(collected chan<- prometheus.Metric) {
 	names := a.opened.Memory.Names
 	for _, policy := range names.CountingRunning() {
 		collected <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(stores.Running(policy)), policy)
+	}
+	for policy, looked := range names.Looked() {
+		collected <- prometheus.MustNewConstMetric(lookedDesc, prometheus.CounterValue, float64(looked), policy)
 	}
 	waits := pool.Waits()
 	for _, policy := range names.Waiting() {

@@ -290,8 +290,16 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 	r = p.parsed
 	r.Policy, r.Numbers.Variants = registered.policy, registered.variants
 	r.Key.HashPasswords(h.app.opened.HashSecret())
-	r.Match, err = p.loadMatchers(ctx)
-	return r, registered, err
+	if r.Match, err = p.loadMatchers(ctx, "Match", p.Match); err != nil {
+		return r, registered, fmt.Errorf("match: %w", err)
+	}
+	if r.Count, err = p.loadMatchers(ctx, "Count", p.Count); err != nil {
+		return r, registered, fmt.Errorf("count: %w", err)
+	}
+	if len(r.Count) > 0 {
+		registered.counters.CountLooks()
+	}
+	return r, registered, nil
 }
 
 // warnInvalid counts a value of a placeholder or a response's body that cannot be used, and logs one a minute for each
@@ -389,19 +397,16 @@ func (h *Handler) setDefaults() {
 // RateLimiter implements [routetrace.Limiting].
 func (h *Handler) RateLimiter() *gate.Limiter { return new(*h.limiter) }
 
-// loadMatchers makes the policy's matchers.
-func (p *Policy) loadMatchers(ctx caddy.Context) (sets caddyhttp.MatcherSets, err error) {
-	if len(p.Match) == 0 {
+// loadMatchers makes the matchers of a field of the policy.
+func (p *Policy) loadMatchers(ctx caddy.Context, field string, raw caddyhttp.RawMatcherSets) (sets caddyhttp.MatcherSets, err error) {
+	if len(raw) == 0 {
 		return nil, nil
 	}
-	loaded, err := ctx.LoadModule(p, "Match")
+	loaded, err := ctx.LoadModule(p, field)
 	if err == nil {
 		err = sets.FromInterface(loaded)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("match: %w", err)
-	}
-	return sets, nil
+	return sets, err
 }
 
 // Interface guards

@@ -112,9 +112,14 @@ type Policy struct {
 	// handler and not to the policy. Default: all requests.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 
-	// What happens to a request if `match` asks for a value of its body that cannot be read: `refuse` answers 400, 413 or
-	// 415, `pass` leaves the policy out. Otherwise clients could choose such a body to be left out. It belongs to
-	// this handler and not to the policy. Default: `refuse`.
+	// Of the requests that `match` leaves, only those that one of these matcher sets matches take units. All others look: they
+	// pass if a unit is left and the client is not banned, and take none. It belongs to this handler and not to the policy, and
+	// excludes `max_concurrent`, `lease`, `max_delay` and `challenge`. Default: all take.
+	Count caddyhttp.RawMatcherSets `json:"count,omitempty" caddy:"namespace=http.matchers"`
+
+	// What happens to a request if `match` or `count` asks for a value of its body that cannot be read: `refuse` answers 400,
+	// 413 or 415, `pass` leaves the policy out by `match`, and has the request take by `count`. Otherwise clients could choose
+	// such a body to be left out. It belongs to this handler and not to the policy. Default: `refuse`.
 	OnUnread string `json:"on_unread,omitempty"`
 
 	// Keeps values of the body as they are written, where they stand in `key`. By default they lose blanks, marks and the
@@ -128,6 +133,13 @@ type Policy struct {
 	// unless the request certainly reached no backend of a `reverse_proxy`, or the handler is
 	// `error`. It belongs to this handler and not to the policy. Default: all count.
 	CountIf *caddyhttp.ResponseMatcher `json:"count_if,omitempty"`
+
+	// How many units of a key may be on their way on each node before one is taken, from 0 to 65536: requests pass if a unit is
+	// left, and are charged when their response counts. The limit may be exceeded by as much on each node. With 0 a unit is
+	// taken before, and never more than the limit are counted. Only with `count_if`. It belongs to this handler and not to the
+	// policy. Default: 256 for GET, HEAD, OPTIONS and TRACE without a credential, if the key has the client's address alone;
+	// otherwise 0.
+	InFlight *int64 `json:"in_flight,omitempty"`
 
 	// What a request costs in all, known after its response: `response_bytes`, the length of the response's
 	// body as this handler sees it; a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`; or `json`
@@ -186,7 +198,7 @@ var policyOptions = []option[Policy]{
 	}, {
 		name: "limit", form: "<n> | <placeholder> <n>|unlimited", shown: true,
 		advice: "write limit, such as limit 100",
-		words:  "events max_events max_requests requests average requests_per_unit tokens_per_fill max count",
+		words:  "events max_events max_requests requests average requests_per_unit tokens_per_fill max",
 		parse:  numberFrom(func(p *Policy) (*int64, *string) { return &p.Limit, &p.LimitFrom }),
 		check:  (*Policy).checkLimit,
 		settle: (*Policy).settleLimit,
@@ -282,20 +294,39 @@ var policyOptions = []option[Policy]{
 	}, {
 		name: "match", form: "<matcher> | @<name>", lines: "<matcher>...",
 		advice: "write match, such as match path /api/*", words: "path paths matcher",
-		parse: (*optionParser).parseMatch,
-		apply: func(p *Policy, r *rule.Rule) (err error) {
-			r.MatchBody, err = bodySources(p.Match)
+		parse: func(p *optionParser, of *Policy) (err error) {
+			of.Match, err = p.parseMatchers()
 			return err
 		},
-		together: (*Policy).checkMatch,
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.MatchBody, err = bodySources("match", p.Match)
+			return err
+		},
+		together: func(p *Policy, _ *limiter.Policy) error { return checkMatcherSets("match", p.Match) },
 		tell:     func(_ *Policy, t *telling) { t.handler.Match = routetrace.MatchersText(t.rule.Match) },
 	}, {
-		name: "on_unread", form: "refuse|pass", unusable: "match",
+		name: "count", form: "<matcher> | @<name>", lines: "<matcher>...", once: "put both matchers into one",
+		parse: (*optionParser).parseCount,
+		excludes: []exclusion[Policy]{
+			{(*Policy).countsRunning, "count, max_concurrent: places are taken by requests that run; choose them with match"},
+			{func(p *Policy) bool { return p.Lease != 0 }, "count, lease: use one of them"},
+			{func(p *Policy) bool { return p.MaxDelay != nil }, "count, max_delay: a look has no turn; use one of them"},
+			{(*Policy).challenges, "count, challenge: use one of them"},
+		},
+		isSet: func(p *Policy) bool { return len(p.Count) > 0 },
+		apply: func(p *Policy, r *rule.Rule) (err error) {
+			r.CountBody, err = bodySources("count", p.Count)
+			return err
+		},
+		together: (*Policy).checkCount,
+		tell:     func(_ *Policy, t *telling) { t.handler.Count = routetrace.MatchersText(t.rule.Count) },
+	}, {
+		name: "on_unread", form: "refuse|pass", unusable: "match or count",
 		parse: one(func(p *Policy) *string { return &p.OnUnread }, text),
 		check: oneOf("on_unread", func(p *Policy) *string { return &p.OnUnread }, "refuse", "pass"),
 		apply: func(p *Policy, r *rule.Rule) error { r.PassUnread = p.OnUnread == "pass"; return nil },
 		together: func(p *Policy, _ *limiter.Policy) error {
-			if p.OnUnread != "" && len(p.parsed.MatchBody) == 0 {
+			if p.OnUnread != "" && len(p.parsed.MatchBody)+len(p.parsed.CountBody) == 0 {
 				return errors.New("on_unread: match asks for no value of the body, such as match vars {json.method} tools/call; leave it out")
 			}
 			return nil
@@ -324,6 +355,15 @@ var policyOptions = []option[Policy]{
 		apply:    func(p *Policy, r *rule.Rule) error { r.CountIf = p.CountIf; return nil },
 		together: func(p *Policy, _ *limiter.Policy) error { return checkCountIf(p.CountIf) },
 		tell:     func(p *Policy, t *telling) { t.handler.CountIf = countIfText(p.CountIf) },
+	}, {
+		name: "in_flight", form: "<n>", shown: true,
+		parse: one(func(p *Policy) **int64 { return &p.InFlight }, given(inFlight)),
+		needs: &exclusion[Policy]{func(p *Policy) bool { return !p.countsSome() },
+			"in_flight: needs count_if; how many requests may run at once is max_concurrent"},
+		check: (*Policy).checkInFlight,
+		isSet: func(p *Policy) bool { return p.InFlight != nil },
+		apply: func(p *Policy, r *rule.Rule) error { r.InFlight = p.InFlight; return nil },
+		tell:  func(p *Policy, t *telling) { t.handler.InFlight = p.InFlight },
 	}, {
 		name: "cost", form: "response_bytes | json <sum> [<n>] | llm [<n>] | <placeholder> [<n>]", once: onceByName,
 		parse:  (*optionParser).parseCost,

@@ -3,6 +3,7 @@ package redisratelimit
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -198,11 +199,33 @@ func (p *Policy) checkReserve(policy *limiter.Policy) error {
 }
 
 // checkMatch refuses matchers that no request can meet.
-func (p *Policy) checkMatch(*limiter.Policy) error {
-	for _, set := range p.Match {
-		if err := checkMatchers("match", set); err != nil {
+func checkMatcherSets(option string, sets caddyhttp.RawMatcherSets) error {
+	for _, set := range sets {
+		if err := checkMatchers(option, set); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkCount refuses values of count's matchers that no request has, and those of match, by which all requests count.
+func (p *Policy) checkCount(*limiter.Policy) error {
+	if len(p.Count) > 0 && reflect.DeepEqual(p.Count, p.Match) {
+		return errors.New("count: the same matcher as match, so that all requests count; leave it out")
+	}
+	return checkMatcherSets("count", p.Count)
+}
+
+// checkInFlight refuses a number of units that look at once which is out of bounds, or beside a weight that is taken before
+// the response.
+func (p *Policy) checkInFlight() error {
+	switch {
+	case p.InFlight == nil:
+		return nil
+	case *p.InFlight < 0 || *p.InFlight > rule.MostInFlight:
+		return fmt.Errorf("in_flight %d: use a number from 0 to %d", *p.InFlight, rule.MostInFlight)
+	case *p.InFlight > 0 && p.estimates():
+		return fmt.Errorf("in_flight %d, cost: the weight is taken before the response here; leave in_flight out", *p.InFlight)
 	}
 	return nil
 }

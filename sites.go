@@ -106,7 +106,7 @@ func (h *Handler) WarningSubject() *routetrace.Subject {
 				s.Headers = routetrace.AppendNew(s.Headers, header)
 			}
 		}
-		s.Placeholders = routetrace.AppendNew(s.Placeholders, append(r.Placeholders(), routetrace.MatchedPlaceholders(r.Match)...)...)
+		s.Placeholders = routetrace.AppendNew(s.Placeholders, append(r.Placeholders(), routetrace.MatchedPlaceholders(slices.Concat(r.Match, r.Count))...)...)
 		s.Matches = append(s.Matches, r.Match)
 		if r.Key.ReadsBody() && !r.DryRun && r.OnEmptyKey == rule.EmptyKeyReject && !routetrace.Narrows(r.Match) {
 			s.Rejecting = routetrace.AppendNew(s.Rejecting, r.Policy.Name())

@@ -118,8 +118,8 @@ func TestNotify_countIf(t *testing.T) {
 	})
 }
 
-// TestNotify_estimate has an estimate stay because the request is denied, further in or, of a dry run, by the same
-// directive: its mark is reached all the same.
+// TestNotify_estimate has an estimate be given back because the request is denied, further in or, of a dry run, by the same
+// directive: its mark is reached by a request that costs the estimate, and not before.
 func TestNotify_estimate(t *testing.T) {
 	t.Parallel()
 	const watched, once = "key {query.k}\nlimit 10\nwindow 400d\nalgorithm fixed_window\nnotify 80%\nweight 9\ncost {query.cost} 9\n", "key {query.k}\nlimit 1\nwindow 400d\n"
@@ -131,7 +131,9 @@ func TestNotify_estimate(t *testing.T) {
 			caddytest.OnEachStore(t, site, func(t *testing.T, n *caddytest.Node, _ string) {
 				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusOK, caddytest.Any)
 				n.WaitForRefund(t, "watched", "a", 10)
-				n.Get(t, "/?k=a&cost=0").Want(t, http.StatusTooManyRequests, caddytest.Any)
+				n.Get(t, "/?k=a&cost=9").Want(t, http.StatusTooManyRequests, caddytest.Any)
+				n.WaitForRefund(t, "watched", "a", 10)
+				n.Get(t, "/?k=b&cost=9").Want(t, http.StatusOK, caddytest.Any)
 				assert.Equal(t, waitForThresholds(t, n, 80)[0].Remaining, 1, "what remains")
 			})
 		})

@@ -71,6 +71,10 @@ type PolicyReport struct {
 	// Running are the units of the running requests of this node; nil unless the policy counts these.
 	Running *int64 `json:"running,omitempty"`
 
+	// Looking are the units of requests on their way on this node that have taken none so far, and may be charged by their
+	// response; nil unless the policy has count_if, by which some do.
+	Looking *int64 `json:"looking,omitempty"`
+
 	// Waiting is what waits on this node for requests to end; nil unless requests of the policy wait.
 	Waiting *WaitingReport `json:"waiting,omitempty"`
 
@@ -102,8 +106,11 @@ type CountsReport struct {
 	FailedOpen    int64 `json:"failed_open"`
 	FailedClosed  int64 `json:"failed_closed"`
 
-	// Counted counts those that passed, less those that count_if gave their units back.
+	// Counted counts those that passed, less those that count_if did not count, and those that only looked.
 	Counted int64 `json:"counted"`
+
+	// Looked counts those that passed and took nothing, as count did not match them; nil unless the policy has count.
+	Looked *int64 `json:"looked,omitempty"`
 
 	// CountIf is what count_if made of responses; nil unless the policy has it.
 	CountIf *CountIfReport `json:"count_if,omitempty"`

@@ -134,6 +134,9 @@ type ExplainedPolicy struct {
 	// Turn is what the request waits for if the decision is waits, and behind whom; nil if requests of the policy do not wait.
 	Turn *ExplainedTurn `json:"turn,omitempty"`
 
+	// Look is set if the request looks at the quota and takes nothing before its response is known, if at all.
+	Look *ExplainedLook `json:"look,omitempty"`
+
 	// Unusable are values that the request has and the policy cannot use.
 	Unusable []UnusableValue `json:"unusable,omitempty"`
 
@@ -160,6 +163,17 @@ type ExplainedTurn struct {
 
 	// Full is true if as many requests wait as may, so that the request is denied.
 	Full bool `json:"full,omitempty"`
+}
+
+// ExplainedLook is how a request looks at a quota.
+type ExplainedLook struct {
+	// Charged says that the weight is charged if count_if matches the response. Otherwise count does not match the request,
+	// which takes nothing.
+	Charged bool `json:"charged"`
+
+	// InFlight are the units of the key's requests on their way on this node that may be charged so, and Most how many may be.
+	InFlight int64 `json:"in_flight,omitempty"`
+	Most     int64 `json:"most,omitempty"`
 }
 
 // UnusableValue is why an option of a policy has no value, with the reasons of the metric invalid_values_total.

@@ -253,6 +253,19 @@ func turnText(p *adminapi.ExplainedPolicy) string {
 	return text
 }
 
+// lookText says what a request that looks takes, and when.
+func lookText(p *adminapi.ExplainedPolicy) string {
+	if !p.Look.Charged {
+		return "looks: count does not match, so that it takes nothing"
+	}
+	countIf := ""
+	if len(p.Settings.Handlers) > 0 {
+		countIf = p.Settings.Handlers[0].CountIf
+	}
+	return "looks first: takes nothing, and counts if its response has " + countIf + "; " + display.Counted(p.Look.InFlight, "unit") +
+		" of the key on their way on this node, of at most " + display.Count(p.Look.Most)
+}
+
 // printNotes prints what the policies lack of the request, what the response will make of weights, and who may decide
 // instead.
 func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
@@ -262,6 +275,9 @@ func (i *invocation) printNotes(policies []adminapi.ExplainedPolicy) {
 		}
 		if p.Turn != nil {
 			i.terminal.Print(display.Escape(p.Policy+": "+turnText(&p)) + "\n")
+		}
+		if p.Look != nil {
+			i.terminal.Print(display.Escape(p.Policy+": "+lookText(&p)) + "\n")
 		}
 		for _, value := range p.Unusable {
 			i.terminal.Print(display.Escape(p.Policy+": "+unusableText(p.Decision, value)) + "\n")

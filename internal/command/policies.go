@@ -112,6 +112,9 @@ func policyBlock(p *adminapi.PolicyReport) *display.Block {
 	if p.Running != nil {
 		block.Add("running here", display.Count(*p.Running))
 	}
+	if p.Looking != nil {
+		block.Add("looking here", display.Count(*p.Looking))
+	}
 	if p.Waiting != nil {
 		block.Add("waiting here", waitingText(p.Waiting))
 	}
@@ -152,6 +155,9 @@ func addCounts(block *display.Block, c *adminapi.CountsReport) {
 	parts := []string{
 		display.Counted(c.Met, "request") + " met", display.Count(c.Denied) + " denied",
 		display.Count(c.WouldBeDenied) + " would be denied", display.Count(c.Counted) + " counted",
+	}
+	if c.Looked != nil {
+		parts = append(parts, display.Count(*c.Looked)+" looked")
 	}
 	for _, other := range []struct {
 		requests int64

@@ -126,6 +126,9 @@ type Handler struct {
 	Match    string `json:"match,omitempty"`
 	OnUnread string `json:"on_unread,omitempty"`
 
+	// Count is what those requests must be that take; the others look. Empty: all take.
+	Count string `json:"count,omitempty"`
+
 	// Key is the template of the clients' keys. RawKey says that values of bodies are not folded. OnEmptyKey is empty for the
 	// default.
 	Key        string `json:"key"`
@@ -138,6 +141,9 @@ type Handler struct {
 
 	// CountIf is what responses must be for their requests to count; empty: all count.
 	CountIf string `json:"count_if,omitempty"`
+
+	// InFlight is how many units of a key may be on their way on each node before one is taken. Nil: the default.
+	InFlight *int64 `json:"in_flight,omitempty"`
 
 	// Cost is what a request costs in all, known after its response. CostFallback is the cost of one that tells none.
 	Cost         string `json:"cost,omitempty"`
@@ -167,12 +173,16 @@ const defaultKey = "{http.vars.client_ip}"
 func (h *Handler) options() []Option {
 	var o options
 	o.add(h.Match != "", "match", display.Escape(h.Match))
+	o.add(h.Count != "", "count", display.Escape(h.Count))
 	o.add(h.OnUnread != "", "on_unread", short(h.OnUnread))
 	o.add(h.Key != defaultKey && h.Key != "", "key", short(h.Key))
 	o.add(h.RawKey, "raw_key", "")
 	o.add(h.OnEmptyKey != "", "on_empty_key", short(h.OnEmptyKey))
 	o.add(h.Weight > 1 || h.WeightFrom != "", "weight", orElse(h.WeightFrom, display.Count(max(1, h.Weight))))
 	o.add(h.CountIf != "", "count_if", short(h.CountIf))
+	if h.InFlight != nil {
+		o.add(true, "in_flight", display.Count(*h.InFlight))
+	}
 	o.add(h.Cost != "", "cost", h.costText())
 	if h.Wait != nil {
 		o.add(true, "wait", h.Wait.text())
@@ -198,6 +208,8 @@ func Unusable(option string) string {
 		return "the client's address counts"
 	case "match":
 		return "by on_unread the policy is left out"
+	case "count":
+		return "by on_unread the request takes units"
 	}
 	return "its fallback counts"
 }

@@ -93,13 +93,15 @@ type PendingCheck struct {
 	Rule   *rule.Rule
 	Source limiter.Source // that decided
 	DryRun bool
+
+	counted bool // a response that counts has begun, whose cost is not known so far
 }
 
 // Pending returns a check of a group that was decided, and whether the response decides what it costs.
 func (l *Limiter) Pending(group *CheckGroup, i int) (p PendingCheck, waits bool) {
 	c := &group.Checks[i]
 	r := l.Rules.RuleOf(c)
-	if !c.Result.Passes() || !r.AwaitsResponse() {
+	if !c.Result.Passes() || !r.AwaitsResponse() || rule.OnlyLooks(c) {
 		return p, false
 	}
 	return PendingCheck{Check: *c, Rule: r, Source: group.Source, DryRun: group.DryRun}, true

@@ -48,6 +48,10 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 	if l.countsRunning {
 		x.keepRunning(verdict.Checks)
 	}
+	met := verdict.Checks
+	if l.looks {
+		verdict.Checks = withoutLooks(met)
+	}
 	if fields := logFields(x.request); l.isPlain && fields == nil && x.hasJustPassed(&verdict) {
 		sharePassed(vars, x.repl, &verdict)
 	} else {
@@ -63,7 +67,7 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 			d.log(fields)
 		}
 	}
-	l.count(verdict.Checks, verdict.Outcome, verdict.Source, verdict.at)
+	l.count(met, verdict.Outcome, verdict.Source, verdict.at)
 	if l.bans && verdict.Err == nil {
 		l.countBans(&verdict.CheckGroup)
 	}
@@ -79,6 +83,11 @@ func (x *Exchange) Decide(e *rule.Evaluation) Verdict {
 		}
 	}
 	return verdict
+}
+
+// withoutLooks returns the checks without those that only looked, and passed: nothing shows them.
+func withoutLooks(checks []limiter.Check) []limiter.Check {
+	return slices.DeleteFunc(slices.Clone(checks), func(c limiter.Check) bool { return rule.OnlyLooks(&c) && c.Result.Passes() })
 }
 
 // hasJustPassed reports whether the request has passed with nothing that may change afterwards, by one policy alone.
@@ -170,7 +179,7 @@ func (d *decision) note(v *Verdict, f quotaheader.Formats) {
 	switch {
 	case v.Err != nil:
 		v.Source = limiter.SourceRedis
-	case len(v.Checks) == 0:
+	case len(v.Checks) == 0 && v.Source == "": // there is nothing to decide
 		return
 	default:
 		d.quotas.Record(v.Checks, f, v.at)
@@ -201,7 +210,10 @@ func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source lim
 		switch {
 		case outcome == rule.Denied:
 			counters.Top.Add(checks[i].Key.String(), at)
-		case (outcome == rule.Allowed || outcome == rule.DryAllowed) && (!l.settles || !r.AwaitsResponse()):
+		case outcome != rule.Allowed && outcome != rule.DryAllowed:
+		case rule.OnlyLooks(&checks[i]):
+			counters.CountLooked()
+		case !l.settles || !r.AwaitsResponse():
 			counters.Used.Add(checks[i].Key, limiter.Units(&checks[i]))
 		}
 	}

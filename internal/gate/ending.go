@@ -20,7 +20,7 @@ const (
 	answers   ending = iota // Caddy answers with a status, by its error routes or without a body
 	refuses                 // a handler of this module refused the request
 	unreached               // Caddy answers with a status, and certainly no backend was reached
-	breaks                  // the client left, or what is behind the handlers broke
+	breaks                  // what is behind the handlers broke
 )
 
 // endingOf returns the status that Caddy answers the handlers' error with, and how they ended. A backend that stalls or
@@ -37,8 +37,6 @@ func (x *Exchange) endingOf(err error) (status int, how ending) {
 	switch {
 	case rule.IsRefusal(err):
 		return status, refuses
-	case x.clientGone():
-		return status, breaks
 	case err == nil || isByErrorHandler(failure):
 		return status, answers
 	case x.reachedNone(err, failure):

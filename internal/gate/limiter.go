@@ -85,6 +85,7 @@ type Limiter struct {
 	notifies      bool // notify: events at fractions of the capacity
 	readsBody     bool // a placeholder of the request's body
 	waits         bool // wait: requests wait for units of running requests
+	looks         bool // count: some requests only look
 	notesEarly    bool // dry_run, challenge or wait, of which the decision has notes before there is an outcome
 	isPlain       bool // no header shows a quota, and of the above there are at most ban and notify
 
@@ -137,11 +138,12 @@ func New(l Limiter) *Limiter {
 		l.delays = l.delays || r.Policy.Settings.Queues()
 		l.countsRunning = l.countsRunning || r.Policy.CountsRunning
 		l.waits = l.waits || r.Wait.Longest > 0
+		l.looks = l.looks || len(r.Count) > 0
 		l.settles = l.settles || r.AwaitsResponse()
 		l.notifies = l.notifies || len(r.Notify) > 0
 	}
 	l.notesEarly = l.hasDryRuns || l.challenges || l.waits
-	l.isPlain = l.Formats == 0 && !l.notesEarly && !l.delays && !l.countsRunning && !l.settles
+	l.isPlain = l.Formats == 0 && !l.notesEarly && !l.delays && !l.countsRunning && !l.settles && !l.looks
 	l.readsBody = l.Rules.ReadsBody()
 	l.webhookThresholds = l.Webhook != nil && l.Webhook.TellsThresholds()
 	l.usageCache, l.proxies = newUsageCache(), &serverProxies{find: l.FindProxies}

@@ -68,7 +68,8 @@ func (x *Exchange) settleAtHeader(status int) {
 	}
 	response.Failure, response.Origin = judged >= http.StatusBadRequest, x.originOf(status)
 	byThisModule := response.Origin == rule.FromNoBackend || response.Origin == rule.FromRefusal
-	if !byThisModule && x.clientGone() {
+	response.Left = !byThisModule && x.clientGone()
+	if response.Left && !response.Begun {
 		judged = 0
 	}
 	x.settleByStatus(judged)
@@ -108,7 +109,7 @@ func (x *Exchange) settleByStatus(status int) {
 		return
 	}
 	work.response.Status, work.response.Header = status, x.Header()
-	if status != 0 {
+	if status != 0 && !work.response.Left {
 		x.watchCountIf()
 	}
 	x.settleResponse()
@@ -145,13 +146,16 @@ func (x *Exchange) settleByRefusal(err error) {
 // are charged in full if the client may be the cause of the error: it left, or it broke what is behind the handlers.
 func (x *Exchange) settleUnanswered(err error) {
 	status, how := x.endingOf(err)
-	response := &x.pending.response
+	response, judged := &x.pending.response, status
+	if how == breaks {
+		judged = 0
+	}
+	if response.Left = how != refuses && x.clientGone(); response.Left {
+		how = breaks
+	}
 	response.Begun, response.Complete = how == answers, how == answers
 	response.Failure, response.Origin = status >= http.StatusBadRequest, x.originOfNone(how)
-	if how == breaks {
-		status = 0
-	}
-	x.settleByStatus(status)
+	x.settleByStatus(judged)
 }
 
 // endPending settles the checks that are left, by the response as it is, and ends the request for the policies that
@@ -200,11 +204,14 @@ func (x *Exchange) settleResponse() {
 // counts, unless that comes from no backend.
 func (l *Limiter) Settle(p *PendingCheck, response *rule.Response) (s Settlement, waits bool) {
 	var repl *caddy.Replacer
-	counts := p.Rule.Counts(response)
+	counts := p.counts(response)
 	switch {
+	case !counts:
+		return Settlement{PendingCheck: p, Told: true}, false
 	case response.Ended:
 		repl = replacerOf(response.Request)
-	case counts && p.Rule.Cost.From != "" && response.Origin != rule.FromNoBackend:
+	case p.Rule.Cost.From != "" && response.Origin != rule.FromNoBackend:
+		p.counted = true
 		return s, true
 	}
 	s = Settlement{PendingCheck: p, Counts: counts}
@@ -212,13 +219,25 @@ func (l *Limiter) Settle(p *PendingCheck, response *rule.Response) (s Settlement
 	return s, false
 }
 
+// counts reports whether a response counts for the check, or whether its header did: a look's is judged once.
+func (p *PendingCheck) counts(response *rule.Response) bool {
+	if p.Check.Look {
+		return p.counted || p.Rule.CountsLook(response)
+	}
+	return p.Rule.Counts(response)
+}
+
 // apply changes what a check took to what its request costs, and emits the threshold events of the difference. The
 // events of a take that is never refunded were emitted with it.
 func (x *Exchange) apply(s *Settlement) {
 	l, counters, taken := x.limiter, x.limiter.Counters[s.Rule.Index], s.Check.Weight
-	counters.Used.Add(s.Check.Key, limiter.Units(&s.Check)+limiter.SettleTo(&s.Check, s.Cost).Units)
+	if used := limiter.Taken(&s.Check) + limiter.SettleTo(&s.Check, s.Cost).Units; used != 0 || s.Check.Takes() {
+		counters.Used.Add(s.Check.Key, used)
+	}
 	x.stores.Settle(s.Check, s.Cost, s.Source)
 	switch {
+	case s.Check.Look:
+		l.notifyCost(x.stores, s.PendingCheck, s.Cost)
 	case !s.Check.Refundable:
 		l.notifyCost(x.stores, s.PendingCheck, s.Cost-taken)
 	case s.Cost == taken:
@@ -232,7 +251,12 @@ func (x *Exchange) apply(s *Settlement) {
 	if s.Counts && s.Cost != taken {
 		counters.CountSettled(s.Cost - taken)
 	}
-	if isFree := !s.Counts || s.Cost == 0 && x.pending.response.Origin == rule.FromNoBackend; isFree && !s.DryRun {
+	isFree := !s.Counts || s.Cost == 0 && x.pending.response.Origin == rule.FromNoBackend
+	switch {
+	case s.DryRun:
+	case s.Check.Look && s.Cost > 0:
+		x.decision.quotas.Charge(&s.Check, s.Cost)
+	case isFree && s.Check.Takes():
 		x.decision.quotas.Refund(&s.Check)
 	}
 }

@@ -10,13 +10,13 @@ import (
 )
 
 // notifyTakes emits the threshold events of takes that passed. A take that the response may refund has its events once
-// the response lets it stay; an estimate once its cost is known.
+// the response lets it stay; an estimate once its cost is known; a look when it is charged.
 func (l *Limiter) notifyTakes(group *CheckGroup) {
 	if !l.notifies {
 		return
 	}
 	for i := range group.Checks {
-		if c := &group.Checks[i]; !c.Refundable {
+		if c := &group.Checks[i]; !c.Refundable && c.Takes() {
 			l.notifyTake(c, l.Rules.RuleOf(c), group.Source, group.DryRun)
 		}
 	}

@@ -57,7 +57,7 @@ func (l *Limiter) showPassedMarks(c *limiter.Check, r *rule.Rule, s limiter.Sour
 	capacity := l.Stores.CapacityIn(c.Policy, s) // which asks no store
 	before := capacity - c.Unused()
 	if c.Result.Passes() {
-		before -= limiter.Units(c)
+		before -= limiter.Taken(c)
 	}
 	for _, mark := range r.Notify {
 		if before >= mark.Of(capacity) {

@@ -65,6 +65,17 @@ func PassesAgainAfter(c *Check) time.Duration {
 	return max(0, r.ResetAfter-time.Duration(reset-again)*tick)
 }
 
+// AfterCharge returns the quota of a decided check as it stands after a charge, as far as the check's result tells of the state.
+func AfterCharge(c *Check, units int64) Result {
+	t, k, now := &c.Policy.Params, c.Policy.Algorithm.Kernel, c.State.DecidedAt
+	held := kernel.State{}
+	if used := t.Capacity - c.Unused(); used > 0 && c.Result.ResetAfter > 0 {
+		held = k.RestoreState(used, kernel.CeilDiv(now+c.Result.ResetAfter.Microseconds(), t.Tick), now/t.Tick, t)
+	}
+	v := k.Decide(k.Charge(held, now/t.Tick, t, units), now/t.Tick, t, 0, 0)
+	return Result{Remaining: max(0, v.Remaining-Reserve(c)), ResetAfter: t.Duration(v.Reset, now%t.Tick)}
+}
+
 // Allowed reports whether all checks passed. Only then were they charged.
 func Allowed(checks []Check) bool {
 	for i := range checks {

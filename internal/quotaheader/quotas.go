@@ -177,6 +177,18 @@ func (q *Quotas) Refund(check *limiter.Check) {
 	} // the end of a window that other units began stays
 }
 
+// Charge takes units that a look is charged from the quota that is shown.
+func (q *Quotas) Charge(check *limiter.Check, units int64) {
+	s := find(q.statuses, check)
+	if s == nil || s.remaining == limiter.Unknown {
+		return
+	}
+	taken := *check
+	taken.Look, taken.Credit, taken.Result = false, 0, limiter.AfterCharge(check, units)
+	taken.Unit = s.unit
+	*s = statusOf(&taken, s.formats, s.decided)
+}
+
 // earning is how long it takes to earn units of a policy, at most its capacity, in whole microseconds:
 // the fraction of the window that the units are of the limit. The capacity is earned within what an
 // int64 holds.

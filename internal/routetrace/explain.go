@@ -174,7 +174,7 @@ func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 			continue
 		}
 		explained.Decision, explained.Weight, explained.Reserve = p.decision(), p.check.Weight, p.check.Reserve
-		explained.Turn = p.turn
+		explained.Turn, explained.Look = p.turn, p.look
 		explained.Cost = f.Rule.Texts.Cost
 		if p.source != limiter.SourceMemory {
 			explained.Lease = Seconds(p.check.Policy.LongestLease())

@@ -21,6 +21,7 @@ type peek struct {
 	source  limiter.Source
 	err     error // why the store does not decide
 
+	look  *adminapi.ExplainedLook // where the request only looks
 	turn  *adminapi.ExplainedTurn // where requests wait
 	waits bool                    // the request would wait
 }
@@ -71,10 +72,13 @@ func openChecks(peeks []peek, dryRun bool) (checks []limiter.Check) {
 // run fills in the result, for a quota that earlier limiters have taken from meanwhile. A store that does
 // not decide is not asked.
 func (p *peek) run(ctx context.Context, store *failover.Store, charged []limiter.Check) {
+	if p.check.Look {
+		p.look = &adminapi.ExplainedLook{Charged: !rule.OnlyLooks(&p.check), InFlight: store.LookingAt(&p.check), Most: p.check.InFlight}
+	}
 	check, taken := p.check, int64(0)
 	for i := range charged {
 		if charged[i].SameQuota(&check) {
-			taken = rule.AddWeights(taken, charged[i].Weight)
+			taken = rule.AddWeights(taken, limiter.Taken(&charged[i]))
 		}
 	}
 	check.Weight = rule.AddWeights(check.Weight, taken)

@@ -64,6 +64,7 @@ func (m *MatcherInputs) addRules(rules []rule.Rule, forHosts bool) {
 		if !m.addSets(rules[i].Match, true) && !forHosts {
 			m.AnyHost = true
 		}
+		m.addSets(rules[i].Count, false)
 	}
 }
 

@@ -144,9 +144,12 @@ type Response struct {
 	// Request is the request that is answered; required.
 	Request *http.Request
 
-	// Status and Header are what count_if compares. Status 0: the response counts without a comparison.
+	// Status and Header are what count_if compares. Status 0: there is none to compare, and nothing was answered.
 	Status int
 	Header http.Header
+
+	// Left says that the client left before the response, so that what was taken stays.
+	Left bool
 
 	// Origin says where the response comes from.
 	Origin Origin
@@ -175,9 +178,16 @@ type Response struct {
 	Input int64
 }
 
-// Counts reports whether count_if counts a response.
+// Counts reports whether count_if counts a response, for a request that took units before. Without a status to compare what was
+// taken stays.
 func (r *Rule) Counts(response *Response) bool {
-	return r.CountIf == nil || response.Status == 0 || r.CountIf.Match(response.Status, response.Header)
+	return r.CountIf == nil || response.Status == 0 || response.Left || r.CountIf.Match(response.Status, response.Header)
+}
+
+// CountsLook reports whether count_if counts a response, for a request that looked before. What was not answered taught the client
+// nothing. An answer counts whether or not the client seems to have left: one that closes its half of a connection reads on.
+func (r *Rule) CountsLook(response *Response) bool {
+	return response.Status != 0 && r.CountIf.Match(response.Status, response.Header)
 }
 
 // CostOf returns how many units a request is charged in all for a rule, from 0 to 2^52, by its response. The request

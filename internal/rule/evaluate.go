@@ -94,7 +94,8 @@ type Status int
 
 // The statuses of a rule.
 const (
-	Counts     Status = iota // the rule takes units
+	Counts     Status = iota // the rule takes units, or looks at them before the response says whether it does
+	Looks                    // the rule takes none: its count does not match, and something must be left
 	NotMatched               // the rule's matchers do not match
 	Skipped                  // the key is empty, and the rule is left out
 	Rejected                 // the rule refuses the request: the key is empty, or its matchers fail
@@ -168,7 +169,7 @@ func (s *Set) evaluateRules(rules []Rule, q *request, e *Evaluation, earlier err
 			}
 		case found.Status == Exempted:
 			e.Exempted = true
-		case found.Status == Counts, found.Status == Blocked:
+		case found.Status == Counts, found.Status == Looks, found.Status == Blocked:
 			e.add(&found, &check)
 		}
 	}
@@ -183,7 +184,7 @@ func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter
 		return f
 	}
 	f.DryRun = rule.DryRun || rule.Rollout != nil && !rule.Rollout.selects(f.Key)
-	if f.Status != Counts {
+	if f.Status != Counts && f.Status != Looks {
 		return f
 	}
 	if s.Overrides != nil && s.Overrides.Applied.Load() != nil {
@@ -193,7 +194,7 @@ func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter
 		*check = rule.baseCheck
 		check.Key = f.Key
 	} else {
-		f.Status = s.checkForRequest(rule, f.Key, f.Override, q, check)
+		f.Status = s.checkForRequest(rule, &f, q, check)
 	}
 	if e.Pass.Valid && rule.Challenge.Passes > 0 && f.Status == Counts && !f.DryRun {
 		e.takeFromPass(rule, check, f.Override != nil)
@@ -204,16 +205,14 @@ func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter
 
 // keyOf returns the key of a rule for a request.
 func (s *Set) keyOf(rule *Rule, q *request, e *Evaluation) (limiter.EncodedKey, Status, error) {
-	if len(rule.Match) > 0 && !e.AnyMatch {
-		matches, err := s.matches(rule, q, e.Body)
-		if err != nil {
-			return limiter.EncodedKey{}, Rejected, err
-		}
-		if !matches {
-			return limiter.EncodedKey{}, NotMatched, nil
+	status := Counts
+	if rule.selects {
+		var err error
+		if status, err = s.selects(rule, q, e); status == Rejected || status == NotMatched {
+			return limiter.EncodedKey{}, status, err
 		}
 	}
-	if rule.readsBody {
+	if rule.readsBody && (status == Counts || rule.looksByBody()) {
 		if e.AnyMatch && rule.keysBody {
 			return limiter.EncodedKey{}, NotMatched, nil
 		}
@@ -229,13 +228,41 @@ func (s *Set) keyOf(rule *Rule, q *request, e *Evaluation) (limiter.EncodedKey, 
 		s.reportMissingAddress(rule, q.Request, key == limiter.EncodedKey{})
 	}
 	if key == (limiter.EncodedKey{}) {
-		return s.emptyKey(rule, q)
+		return s.emptyKey(rule, status, q)
 	}
-	return key, Counts, nil
+	return key, status, nil
 }
 
-// emptyKey returns what becomes of a request for which a placeholder of the rule's key is empty.
-func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, error) {
+// selects reports whether a rule counts a request, which has to look at least, by its matchers. The error says why the request
+// is rejected. Who reads quotas is no part of those that only look.
+func (s *Set) selects(rule *Rule, q *request, e *Evaluation) (Status, error) {
+	if len(rule.Match) > 0 && !e.AnyMatch {
+		matches, err := s.matches(rule, &rule.match, q, e.Body)
+		switch {
+		case err != nil:
+			return Rejected, err
+		case !matches:
+			return NotMatched, nil
+		}
+	}
+	if len(rule.Count) == 0 {
+		return Counts, nil
+	}
+	counts, err := s.matches(rule, &rule.count, q, e.Body)
+	switch {
+	case err != nil:
+		return Rejected, err
+	case counts:
+		return Counts, nil
+	case e.AnyMatch:
+		return NotMatched, nil
+	}
+	return Looks, nil
+}
+
+// emptyKey returns what becomes of a request for which a placeholder of the rule's key is empty. The status is what becomes of
+// others.
+func (s *Set) emptyKey(rule *Rule, status Status, q *request) (limiter.EncodedKey, Status, error) {
 	for i := range rule.Key.parts {
 		s.warnIfNeverSet(rule, "key", &rule.Key.parts[i].Placeholder)
 	}
@@ -256,7 +283,7 @@ func (s *Set) emptyKey(rule *Rule, q *request) (limiter.EncodedKey, Status, erro
 	case isEarly(q.Request):
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
-	return rule.Key.addressKey(q.Request), Counts, nil
+	return rule.Key.addressKey(q.Request), status, nil
 }
 
 // needsBody reports whether the rules that use the body are to be evaluated after the others: not if these refuse the
@@ -293,38 +320,38 @@ func (s *Set) warnNoRoom(rule *Rule, option string, err error) {
 	}
 }
 
-// matches reports whether the rule's matchers select a request. If that depends on a value of the body that cannot be read,
-// the error refuses the request, unless the rule passes such requests.
-func (s *Set) matches(rule *Rule, q *request, body Body) (bool, error) {
-	if body == nil && !rule.comparesPaths {
-		matches, err := rule.Match.AnyMatchWithError(q.Request)
+// matches reports whether matchers of the rule select a request. If that depends on a value of the body that cannot be read,
+// the error refuses the request, unless the rule passes such requests: match leaves them out, count has them take.
+func (s *Set) matches(rule *Rule, by *selector, q *request, body Body) (bool, error) {
+	if body == nil && !by.comparesPaths {
+		matches, err := by.sets.AnyMatchWithError(q.Request)
 		if err != nil {
 			err = matchError(rule, err)
 		}
 		return matches, err
 	}
 	m := matching{request: q.Request, body: body}
-	if rule.comparesPaths {
+	if by.comparesPaths {
 		m.forms = q.pathForms()
 	}
 	if body != nil {
 		_, _ = body.Unread() // of a number or a key, which is not the matchers'
 	}
-	answer, err := m.any(rule.conditions)
+	answer, err := m.any(by.conditions)
 	var failed matcherError
 	switch {
 	case errors.As(err, &failed):
 		return false, matchError(rule, failed.err)
 	case err != nil:
-		s.warnNoRoom(rule, "match", err)
+		s.warnNoRoom(rule, by.option, err)
 		return false, err
 	case answer != isUnknown:
 		return answer == isTrue, nil
 	}
 	err = unreadError{m.unread}
-	s.warn(rule, "match", err)
+	s.warn(rule, by.option, err)
 	if rule.PassUnread {
-		return false, nil
+		return by.unreadTakes, nil
 	}
 	return false, refuseUnusable(err, err)
 }

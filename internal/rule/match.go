@@ -28,6 +28,21 @@ const (
 	isTrue
 )
 
+// selector is the matchers of an option, and what they compare.
+type selector struct {
+	option        string // match or count
+	sets          caddyhttp.MatcherSets
+	conditions    [][]condition
+	comparesPaths bool // a matcher of paths is among them
+	unreadTakes   bool // requests are selected that depend on a value that cannot be read, where on_unread passes these
+}
+
+// newSelector makes the selector of an option of a rule. With extensions a path meets also that path with an extension.
+func newSelector(option string, sets caddyhttp.MatcherSets, extensions bool) selector {
+	conditions := conditionsOf(sets, place{extensions: extensions})
+	return selector{option, sets, conditions, comparePaths(conditions), option == "count"}
+}
+
 // condition is a matcher, or sets of conditions of which one has to hold as a whole.
 type condition struct {
 	matcher  caddyhttp.MatcherSet // of one matcher; empty: the sets decide

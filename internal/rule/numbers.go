@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
 
 // numbers are the weight of a rule's requests, and the placeholders that limit, burst and weight come from.
@@ -80,11 +79,10 @@ func (v *Variants) withLimit(limit, burst int64) (*limiter.Policy, error) {
 	return p, nil
 }
 
-// checkForRequest fills in the check of a rule whose limit, burst or weight comes from the request or from an override,
-// and returns the rule's status. The limit of an override replaces the limit of a placeholder.
-func (s *Set) checkForRequest(
-	rule *Rule, key limiter.EncodedKey, override *overrides.Entry, q *request, check *limiter.Check,
-) Status {
+// checkForRequest fills in the check of a rule whose limit, burst or weight comes from the request or from an override, or
+// which some requests only look at, and returns the rule's status. The limit of an override replaces the limit of a placeholder.
+func (s *Set) checkForRequest(rule *Rule, found *Finding, q *request, check *limiter.Check) Status {
+	key, override := found.Key, found.Override
 	policy, status := UnderOverride(override, rule.Policy)
 	if override == nil {
 		policy, status = s.policyForRequest(rule, q)
@@ -96,7 +94,13 @@ func (s *Set) checkForRequest(
 		*check = rule.blocked(policy, key, limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never})
 	case status == Counts:
 		*check = rule.baseCheck
-		check.Policy, check.Key, check.Weight, check.Reserve = policy, key, s.weightForRequest(rule, q, policy), rule.Reserve.of(policy)
+		check.Policy, check.Key, check.Reserve = policy, key, rule.Reserve.of(policy)
+		if found.Status == Looks {
+			onlyLook(check)
+			return Looks
+		}
+		check.Weight = s.weightForRequest(rule, q, policy)
+		rule.lookFirst(check, q)
 	}
 	return status
 }

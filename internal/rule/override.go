@@ -124,7 +124,7 @@ func (s *Set) evaluateExempt(q *request, e *Evaluation) {
 			continue
 		}
 		key, status, err := s.keyOf(rule, q, e)
-		if err != nil || status != Counts {
+		if err != nil || status != Counts && status != Looks {
 			continue
 		}
 		if entry := s.overrideOf(rule, key, q); entry != nil && entry.Action == overrides.Block && rule.Enforces(key) {

@@ -53,8 +53,19 @@ type Rule struct {
 	// event.
 	Notify []Fraction
 
+	// Count selects, of these requests, those that take units; the others look at one unit. Empty: all take.
+	Count caddyhttp.MatcherSets
+
+	// CountBody are the values of the request's body that Count asks for. A request of which one cannot be read is refused, or
+	// takes with PassUnread.
+	CountBody []bodyplan.Source
+
 	// CountIf selects the responses that count; nil: all.
 	CountIf *caddyhttp.ResponseMatcher
+
+	// InFlight is how many units of a key look at once on a node before their response is known, from 0 to [MostInFlight]. Only
+	// with CountIf. Nil: [DefaultInFlight] for safe requests by address alone, otherwise 0.
+	InFlight *int64
 
 	// Cost says what a request costs in all, known after its response. The weight is taken before the response.
 	Cost Cost
@@ -86,17 +97,19 @@ type Rule struct {
 	repeats    bool          // an earlier rule of the set has the same policy
 	readsBody  bool          // the key or a number is a value of the request's body
 	keysBody   bool          // the key is
-	conditions [][]condition // Match
-	isConstant bool          // all requests have the same limit, burst and weight
+	selects    bool          // by Match or Count
+	match      selector      // Match
+	count      selector      // Count
+	looking    looking       // by CountIf and InFlight
+	isConstant bool          // all requests take the same: by limit, burst and weight, and none looks
 	baseCheck  limiter.Check // what every request of a constant rule takes; the key is missing
-
-	comparesPaths bool // a matcher of paths is among Match
 }
 
 // prepare sets isConstant and baseCheck.
 func (r *Rule) prepare() {
 	n := &r.Numbers
-	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == ""
+	r.looking = lookingOf(r)
+	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == "" && len(r.Count) == 0 && r.looking == looking{}
 	r.baseCheck = limiter.Check{
 		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.of(r.Policy), Refundable: r.refunds(), Charges: r.Cost.From != "", Unit: r.Unit(),
 	}
@@ -201,8 +214,8 @@ func (s *Set) add(r Rule, named map[string]bool) {
 	}
 	r.Index, r.repeats = len(s.Rules), named[r.Policy.ID]
 	named[r.Policy.ID] = true
-	r.conditions = conditionsOf(r.Match, place{extensions: r.CountIf != nil})
-	r.comparesPaths = comparePaths(r.conditions)
+	r.match, r.count = newSelector("match", r.Match, r.CountIf != nil), newSelector("count", r.Count, false)
+	r.selects = len(r.Match)+len(r.Count) > 0
 	r.prepare()
 	s.Rules = append(s.Rules, r)
 }
@@ -227,13 +240,15 @@ func (r *Rule) planBody(plan *bodyplan.Plan) {
 		}
 		r.Wait.By = &own
 	}
-	for _, source := range r.MatchBody {
-		plan.Add(source)
+	for _, sources := range [][]bodyplan.Source{r.MatchBody, r.CountBody} {
+		for _, source := range sources {
+			plan.Add(source)
+		}
 	}
 }
 
 // usesBody reports whether a value of the body decides about the rule, which is one of a set.
-func (r *Rule) usesBody() bool { return r.readsBody || len(r.MatchBody) > 0 }
+func (r *Rule) usesBody() bool { return r.readsBody || len(r.MatchBody)+len(r.CountBody) > 0 }
 
 // BodyOptions lists the rule's options that go by values of the request's body.
 func (r *Rule) BodyOptions() (names []string) {
@@ -242,7 +257,7 @@ func (r *Rule) BodyOptions() (names []string) {
 		name string
 		uses bool
 	}{
-		{"key", r.Key.ReadsBody()}, {"match", len(r.MatchBody) > 0}, {r.limitOption(), n.LimitFrom.isOfBody()},
+		{"key", r.Key.ReadsBody()}, {"match", len(r.MatchBody) > 0}, {"count", len(r.CountBody) > 0}, {r.limitOption(), n.LimitFrom.isOfBody()},
 		{"burst", n.BurstFrom.isOfBody()}, {"weight", n.WeightFrom.isOfBody()}, {"wait", r.Wait.By != nil && r.Wait.By.ReadsBody()},
 	} {
 		if option.uses {

@@ -17,6 +17,7 @@ type Counts struct {
 	DeniedByOthers int64 // that the policy would have let through
 	Matched        int64 // responses that count_if counted
 	NotMatched     int64 // and did not count
+	Looked         int64 // requests that passed and took nothing, as count did not match
 }
 
 // CountDeniedByOthers counts a request that another policy denied, so that it is no decision of this one.
@@ -36,6 +37,7 @@ func (p *Policy) Counts() Counts {
 	c := Counts{
 		Since: p.began, Decisions: map[rule.Outcome]int64{},
 		DeniedByOthers: p.deniedByOthers.Load(), Matched: p.matched.Load(), NotMatched: p.notMatched.Load(),
+		Looked: p.looked.Load(),
 	}
 	p.eachDecision(func(o rule.Outcome, requests int64) { c.Decisions[o] += requests })
 	return c
@@ -79,9 +81,9 @@ func (c *Counts) Met() int64 {
 	return met
 }
 
-// Counted counts the requests that passed, less those that count_if did not count.
+// Counted counts the requests that passed, less those that count_if did not count, and those that only looked.
 func (c *Counts) Counted() int64 {
-	return max(0, c.Decisions[rule.Allowed]+c.Decisions[rule.DryAllowed]-c.NotMatched)
+	return max(0, c.Decisions[rule.Allowed]+c.Decisions[rule.DryAllowed]-c.NotMatched-c.Looked)
 }
 
 // totals returns what the policy has met.

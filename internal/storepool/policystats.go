@@ -200,6 +200,8 @@ type Policy struct {
 
 	began               time.Time
 	deniedByOthers      atomic.Int64
+	looks               atomic.Bool  // some requests only look, or did
+	looked              atomic.Int64 // how many have looked and passed
 	matched, notMatched atomic.Int64 // responses that count_if judged
 	neverMetTaken       atomic.Bool  // by [Policy.TakeNeverMet]
 
@@ -290,6 +292,25 @@ func (p *Policy) drop() {
 
 // CountRunning marks the name as one that counts running requests.
 func (p *Policy) CountRunning() { p.running.Store(true) }
+
+// CountLooks marks the name as one at whose quotas some requests only look.
+func (p *Policy) CountLooks() { p.looks.Store(true) }
+
+// CountLooked counts a request that has only looked, and passed.
+func (p *Policy) CountLooked() { p.looked.Add(1) }
+
+// Looked returns how many requests have only looked and passed, by the names at whose quotas some do.
+func (n *nameTable) Looked() map[string]int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	looked := map[string]int64{}
+	for name, p := range n.known {
+		if p.looks.Load() {
+			looked[name] = p.looked.Load()
+		}
+	}
+	return looked
+}
 
 // CountingRunning returns the names that count running requests. Those that no configuration uses any more
 // are among them while their requests run.

@@ -124,8 +124,12 @@ func (s *Simulation) decide(v *visit, q gate.CheckGroup) (passes bool) {
 		c := &q.Checks[i]
 		r := v.limiter.Rules.RuleOf(c)
 		response := s.response(v, r)
+		weight := c.Weight
+		if rule.OnlyLooks(c) {
+			weight = 0
+		}
 		d := replay.Decision{
-			Key: c.Key.String(), Weight: c.Weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
+			Key: c.Key.String(), Weight: weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: q.DryRun,
 			Returned: !r.Counts(&response), Taken: passes,
 		}

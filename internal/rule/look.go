@@ -1,0 +1,106 @@
+package rule
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestvalue"
+)
+
+// This file says which requests look at a quota instead of taking from it. Those that the option count leaves out look at one
+// unit, and that is all. With count_if, requests of which few count look first, and are charged when their response counts:
+// otherwise the pictures of one page would refuse each other. That they do for so long as no more of them are on their way on
+// a node than in_flight says, which bounds by how many units a quota can be exceeded.
+
+const (
+	// DefaultInFlight is how many safe requests by address look at once: a browser may have 250 streams of a connection.
+	DefaultInFlight = 256
+
+	// MostInFlight is the largest in_flight.
+	MostInFlight = 65536
+)
+
+// looking is which requests of a rule with count_if look first.
+type looking struct {
+	inFlight int64 // units of a key that look at once on a node; 0: all requests take
+	onlySafe bool  // requests that may be guesses of a secret take
+}
+
+// lookingOf returns which requests of a rule look first.
+func lookingOf(r *Rule) looking {
+	switch {
+	case r.CountIf == nil || r.estimates():
+		return looking{}
+	case r.InFlight != nil:
+		return looking{inFlight: *r.InFlight}
+	case r.Key.isOfAddressAlone():
+		return looking{inFlight: DefaultInFlight, onlySafe: true}
+	}
+	return looking{}
+}
+
+// InFlightDefault returns how many units of a key look at once on a node where in_flight is left out.
+func (r *Rule) InFlightDefault() int64 {
+	own := *r
+	own.InFlight = nil
+	return lookingOf(&own).inFlight
+}
+
+// LooksFirst returns how many units of a key look at once on a node before their response is known, and whether those alone
+// do that are safe: GET, HEAD, OPTIONS and TRACE without a credential. Most is 0 if all requests take.
+func (r *Rule) LooksFirst() (most int64, onlySafe bool) {
+	return r.looking.inFlight, r.looking.onlySafe
+}
+
+// lookFirst makes a check that takes one that looks first, if the request is one of those.
+func (r *Rule) lookFirst(c *limiter.Check, q *request) {
+	if r.looking.inFlight > 0 && (!r.looking.onlySafe || isSafe(q.Request)) {
+		c.Look, c.InFlight, c.Refundable = true, r.looking.inFlight, false
+	}
+}
+
+// onlyLook makes a check one that looks at a unit.
+func onlyLook(c *limiter.Check) {
+	c.Look, c.Weight, c.Refundable, c.Charges, c.Unit = true, 1, false, false, limiter.Requests
+}
+
+// OnlyLooks reports whether a check looks at a quota and is not charged for its response either.
+func OnlyLooks(c *limiter.Check) bool { return c.Look && c.InFlight == 0 }
+
+// isSafe reports whether a request changes nothing, by the method that the client sent too, and guesses no credential.
+func isSafe(r *http.Request) bool {
+	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && !isSafeMethod(original.Method) {
+		return false
+	}
+	if !isSafeMethod(r.Method) || len(r.Header["Proxy-Authorization"]) > 0 || len(r.Header["Authorization"]) > 0 {
+		return false
+	}
+	return requestvalue.Credential(r.Header, r.URL.RawQuery, nil).Kind() == bodyvalue.KindAbsent
+}
+
+func isSafeMethod(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// isOfAddressAlone reports whether keys have the client's address, and no other value.
+func (t *KeyTemplate) isOfAddressAlone() bool {
+	for i := range t.parts {
+		if t.parts[i].Name != "" && !t.parts[i].address {
+			return false
+		}
+	}
+	return t.HasAddress()
+}
+
+// looksByBody reports whether a request that only looks needs a value of its body: for the key or the limit, and not for the
+// weight, which is one unit.
+func (r *Rule) looksByBody() bool {
+	return r.keysBody || r.Numbers.LimitFrom.isOfBody() || r.Numbers.BurstFrom.isOfBody()
+}
