@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
@@ -42,22 +43,26 @@ func (a *App) serveOverrides(
 func (a *App) serveOverride(
 	asked context.Context, question adminapi.OverrideRequest, stores *storepool.Stores,
 ) (report adminapi.OverrideReport, undecided bool, err error) {
+	if !question.Policy.Given {
+		return a.serveEverywhere(asked, &question, stores)
+	}
 	text, err := checkOverride(&question)
 	if err != nil {
 		return report, false, err
 	}
+	policy := question.Policy.Text
 	var key *limiter.EncodedKey // nil: all, or a range
 	if question.Key.Given {
 		key = new(limiter.AsEncoded(text))
 	}
-	registered, err := a.registeredNamed(question.Policy)
+	registered, err := a.registeredNamed(policy)
 	known := err == nil
-	if !known && (!question.Remove || !a.overrides.Has(question.Policy)) { // one of a policy that is gone can be removed
+	if !known && (!question.Remove || !a.overrides.Has(policy)) { // one of a policy that is gone can be removed
 		return report, false, err
 	}
 	ctx, cancel := context.WithTimeout(asked, dial.ConnectBudget)
 	defer cancel()
-	target := overrides.Target{Policy: question.Policy}
+	target := overrides.Target{Policy: policy}
 	if question.Range.Given {
 		if target.Range, err = a.checkRange(&question, known); err != nil {
 			return report, false, err
@@ -68,21 +73,25 @@ func (a *App) serveOverride(
 	}
 	named := target
 	if key != nil {
-		named = a.overrides.Target(question.Policy, *key)
+		named = a.overrides.Target(policy, *key)
 		if known {
 			meant, hint := a.meant(&registered, text)
 			if addHint(&report, hint); meant != *key {
 				*key, question.Key.Text = meant, display.EscapeKey(meant.String())
 			}
 		}
-		target = a.overrides.Target(question.Policy, *key)
+		target = a.overrides.Target(policy, *key)
+		addHint(&report, starHint(text))
 		if !question.Remove && !question.Force {
 			if err := a.checkPossible(&registered, stores, *key); err != nil {
 				return report, false, err
 			}
 		}
-		if (question.Block || question.Limit != nil) && a.enforcesNowhere(question.Policy, *key) {
+		if (question.Block || question.Limit != nil) && a.enforcesNowhere(policy, *key) {
 			addHint(&report, "the policy is a dry run for this key: no request is refused")
+		}
+		if !question.Block && known {
+			addHint(&report, a.stillBlocked(policy, *key))
 		}
 	}
 	switch {
@@ -94,6 +103,9 @@ func (a *App) serveOverride(
 		}
 	case question.Remove:
 		err = a.removeOverride(ctx, named, target, &report)
+		if errors.Is(err, overrides.ErrAbsent) && key != nil && known && a.stillBlocked(policy, *key) != "" {
+			return report, false, adminapi.Absent("%v of this policy, but a block for all policies: remove that one without a policy", err)
+		}
 	default:
 		err = a.putOverride(ctx, registered, target, &question, &report)
 	}
@@ -117,13 +129,15 @@ func nodeOnlyHint(reason error) string {
 
 // addHint adds a sentence to the hint of an answer.
 func addHint(report *adminapi.OverrideReport, hint string) {
-	switch {
-	case hint == "":
-	case report.Hint == "":
-		report.Hint = hint
-	default:
-		report.Hint += "; " + hint
+	report.Hint = joinHints(report.Hint, hint)
+}
+
+// joinHints makes one hint of two, which may be empty.
+func joinHints(first, second string) string {
+	if first == "" || second == "" {
+		return first + second
 	}
+	return first + "; " + second
 }
 
 // checkPossible refuses a key that no request of a policy can have. HMACs, which lists show, are let through. The error quotes
@@ -157,8 +171,12 @@ func (a *App) checkPossible(registered *registeredPolicy, stores *storepool.Stor
 			"whose other clients it concerns too, or force to set it for a key that no request has",
 			policy, registered.identity.IPv4, registered.identity.IPv6)
 	}
-	return adminapi.BadInput("key: no request of policy %q can have it; its key is %s. Copy the key from top or explain, "+
-		"or give force to set it all the same", policy, strings.Join(templates, " or "))
+	literal := ""
+	if strings.Contains(key.String(), "*") {
+		literal = ". A star is literal, and no pattern"
+	}
+	return adminapi.BadInput("key: no request of policy %q can have it; its key is %s%s. Copy the key from top or explain, "+
+		"or give force to set it all the same", policy, strings.Join(templates, " or "), literal)
 }
 
 // The widest ranges that are blocked without force, in bits.
@@ -167,25 +185,40 @@ const (
 	widestIPv6 = 16
 )
 
-// checkRange reads the range of an override, of a policy that may be gone.
-func (a *App) checkRange(o *adminapi.OverrideRequest, known bool) (netip.Prefix, error) {
-	blocked, err := rule.ParseRange(o.Range.Text)
+// parseRange reads the range of an override.
+func parseRange(text string) (netip.Prefix, error) {
+	blocked, err := rule.ParseRange(text)
 	if err != nil {
 		return blocked, adminapi.BadInput("range: use addresses in CIDR form such as 203.0.113.0/24 or 2001:db8::/32, or one address")
 	}
+	return blocked, nil
+}
+
+// checkRange reads the range of an override, of a policy that may be gone.
+func (a *App) checkRange(o *adminapi.OverrideRequest, known bool) (netip.Prefix, error) {
+	blocked, err := parseRange(o.Range.Text)
+	switch {
+	case err != nil || o.Remove:
+		return blocked, err
+	case known && !a.hasAddressInKeys(o.Policy.Text):
+		return blocked, adminapi.BadInput("range: the key of policy %q has no address of a client, so that a range would block nothing; "+
+			"use a policy by {client_ip}", o.Policy.Text)
+	case !o.Force:
+		return blocked, checkWidth(blocked)
+	}
+	return blocked, nil
+}
+
+// checkWidth refuses a range that is hardly meant.
+func checkWidth(blocked netip.Prefix) error {
 	widest := widestIPv4
 	if blocked.Addr().Is6() {
 		widest = widestIPv6
 	}
-	switch {
-	case o.Remove:
-	case known && !a.hasAddressInKeys(o.Policy):
-		return blocked, adminapi.BadInput("range: the key of policy %q has no address of a client, so that a range would block nothing; "+
-			"use a policy by {client_ip}", o.Policy)
-	case blocked.Bits() < widest && !o.Force:
-		return blocked, adminapi.BadInput("range: /%d is a large part of the internet; give force to block it all the same", blocked.Bits())
+	if blocked.Bits() < widest {
+		return adminapi.BadInput("range: /%d is a large part of the internet; give force to block it all the same", blocked.Bits())
 	}
-	return blocked, nil
+	return nil
 }
 
 // hasAddressInKeys reports whether a client's address is a part of a policy's keys anywhere.
@@ -205,7 +238,7 @@ func (a *App) overrideOfKey(policy string, key limiter.EncodedKey) (entry *overr
 	for _, set := range a.rules {
 		for i := range set.Rules {
 			r := &set.Rules[i]
-			if r.Policy.Name() != policy || !r.CanYield(key) {
+			if r.Policy.Name() != policy || !r.CanYield(key) && !rule.IsAddressKey(key) {
 				continue
 			}
 			entry, part := r.OverrideOfKey(a.overrides, key)
@@ -241,8 +274,8 @@ func (a *App) removeOverride(ctx context.Context, named, meant overrides.Target,
 func checkOverride(o *adminapi.OverrideRequest) (key string, err error) {
 	actions := o.Actions()
 	switch {
-	case o.Policy == "":
-		return "", adminapi.BadInput("policy: name one")
+	case o.Policy.Given && o.Policy.Text == "":
+		return "", adminapi.BadInput("policy: name one, or leave it out to block an address for all policies")
 	case oneIf(o.Key.Given)+oneIf(o.All)+oneIf(o.Range.Given) != 1:
 		return "", adminapi.BadInput("key, range, all: give the key of one client, a range of addresses, " +
 			"or all as true for all " +
@@ -277,8 +310,7 @@ func checkOverride(o *adminapi.OverrideRequest) (key string, err error) {
 	return text, nil
 }
 
-// putOverride sets an override of a policy. While Redis does not decide, or if it refuses them, blocks and exemptions
-// apply on this node alone.
+// putOverride sets an override of a policy.
 func (a *App) putOverride(
 	ctx context.Context, registered registeredPolicy, target overrides.Target,
 	o *adminapi.OverrideRequest,
@@ -310,6 +342,16 @@ func (a *App) putOverride(
 			addHint(report, "a ban goes on; unban lifts it")
 		}
 	}
+	if err = a.put(ctx, target, what, lasts, report); err == nil && o.Key.Given {
+		report.Key = &o.Key.Text // in clear also where overrides hold HMACs
+	}
+	return err
+}
+
+// put sets an override. While Redis does not decide, or if it refuses them, blocks and exemptions apply on this node alone.
+func (a *App) put(
+	ctx context.Context, target overrides.Target, what overrides.Spec, lasts time.Duration, report *adminapi.OverrideReport,
+) error {
 	e, err := a.overrides.Put(ctx, target, what, lasts)
 	if errors.Is(err, limiter.ErrUndecided) && what.Action != overrides.Limit {
 		addHint(report, nodeOnlyHint(err))
@@ -319,9 +361,6 @@ func (a *App) putOverride(
 		return err
 	}
 	report.OverrideEntry, report.NodeOnly = routetrace.Override(e), e.NodeOnly
-	if o.Key.Given {
-		report.Key = &o.Key.Text // in clear also where overrides hold HMACs
-	}
 	return nil
 }
 

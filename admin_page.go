@@ -187,25 +187,37 @@ func (a *App) pageTop(stores *storepool.Stores) adminapi.PageTop {
 	top := adminapi.PageTop{Begin: toSecond(time.Now().Add(-since)), Keys: []adminapi.PageKey{}}
 	for _, k := range keys {
 		key := adminapi.PageKey{Policy: k.Policy, Key: k.Key, Denied: k.Denied, Error: k.Error}
-		key.Why, key.Until = a.whyDenied(stores, k.Policy, k.Key)
+		if key.Override = a.blockOf(k.Policy, k.Key); key.Override != nil {
+			key.Why, key.Until = adminapi.WhyBlocked, key.Override.Until
+		} else {
+			key.Why, key.Until = a.whyDenied(stores, k.Policy, k.Key)
+		}
 		top.Keys = append(top.Keys, key)
 	}
 	return top
 }
 
-// whyDenied returns why a key is denied, and until when that lasts, if it has an end.
+// blockOf returns the override that blocks a key that was shown; nil: none does.
+func (a *App) blockOf(policy, shown string) *adminapi.OverrideEntry {
+	text, err := display.ParseKey(shown)
+	if err != nil { // which no key that was shown has
+		return nil
+	}
+	client, _, _ := rule.CutPass(limiter.AsEncoded(text))
+	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Action == overrides.Block {
+		return routetrace.Override(e)
+	}
+	return nil
+}
+
+// whyDenied returns why a key that no override blocks is denied, and until when that lasts, if it has an end.
 func (a *App) whyDenied(stores *storepool.Stores, policy, shown string) (adminapi.Why, *time.Time) {
 	registered := a.registered[policy]
 	text, err := display.ParseKey(shown)
 	if err != nil { // which no key that was shown has
 		return adminapi.WhyLimit, nil
 	}
-	key := limiter.AsEncoded(text)
-	client, _, _ := rule.CutPass(key)
-	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Action == overrides.Block {
-		return adminapi.WhyBlocked, routetrace.Override(e).Until
-	}
-	check := limiter.Check{Policy: registered.policy, Key: key}
+	check := limiter.Check{Policy: registered.policy, Key: limiter.AsEncoded(text)}
 	stores.PeekLocal(&check)
 	switch {
 	case check.Result.Banned:

@@ -128,7 +128,7 @@ func (a *App) readQuota(question *adminapi.QuotaRequest) (registered registeredP
 		return registered, nil, "", adminapi.BadInput("%v", err)
 	}
 	meant, hint := a.meant(&registered, parsed)
-	return registered, &meant, hint, nil
+	return registered, &meant, cmp.Or(hint, starHint(parsed)), nil
 }
 
 // meant returns the key that an operator means by a text. Values of the request's body count folded, as in requests' keys.
@@ -279,6 +279,9 @@ func (a *App) serveReset(
 		return report, false, err
 	}
 	report.Hint = hint
+	if key != nil {
+		report.Hint = joinHints(hint, a.blockHint(registered.policy.Name(), *key))
+	}
 	var found failover.ResetCount
 	if key != nil {
 		found, err = resetQuotas(ctx, stores, registered.quotas(registered.policy, *key, true))

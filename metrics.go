@@ -43,6 +43,11 @@ var (
 		Help: "Times that Redis had lost its data although it answered throughout: it was emptied, evicts keys, or another server answers.",
 	})
 
+	blockedTotal = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: metricsNamespace, Name: "blocked_total",
+		Help: "Requests that a block for all policies has refused, whichever policy they are counted for.",
+	})
+
 	challenges = storepool.Counter("challenges_total",
 		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; "+
 			"no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
@@ -105,7 +110,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 // registerMetrics adds the metrics to a configuration's registry.
 func registerMetrics(registry prometheus.Registerer) error {
 	all := []prometheus.Collector{storepool.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize,
-		challenges, storepool.InvalidValues, storepool.SettledUnits, storepool.LeasedUnits, storepool.Bans,
+		blockedTotal, challenges, storepool.InvalidValues, storepool.SettledUnits, storepool.LeasedUnits, storepool.Bans,
 		storepool.UnmatchedCountIf, memoryOverflows, storepool.WaitSeconds, byPolicy{}, webhookDeliveries}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {

@@ -52,6 +52,7 @@ var lastEvents = clock.NewEventFilter()
 // process is what all limiters share.
 var process = gate.Process{
 	Held: waiting.NewRoom(waiting.MostWaiting), Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
+	Blocked:    blockedTotal.Inc,
 	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() },
 }
 

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"encoding/json"
 	"net/http"
+	"net/netip"
 	"net/url"
 )
 
@@ -64,6 +65,18 @@ func get[Question queried[Question], Answer any](name, about string) Endpoint[Qu
 	}
 }
 
+// asked is a question that depends on who asks.
+type asked interface{ comesFrom(peer netip.Addr) }
+
+// peerOf returns the address that a request comes from; the zero value if it comes over a unix socket.
+func peerOf(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return peer.Addr().Unmap().WithZone("")
+}
+
 // withData lets the body of a question have a [Data] too.
 func (e Endpoint[Question, Answer]) withData() Endpoint[Question, Answer] {
 	e.most = maxWithData
@@ -80,6 +93,9 @@ func post[Question, Answer any](name, about string) Endpoint[Question, Answer] {
 		},
 		read: func(r *http.Request) (question Question, err error) {
 			err = readQuestion(r, &question)
+			if asked, ok := any(&question).(asked); ok {
+				asked.comesFrom(peerOf(r))
+			}
 			return question, err
 		},
 	}

@@ -1,18 +1,19 @@
 package adminapi
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 )
 
 // OverrideRequest is the body of POST /redis_ratelimit/override: whose quota, and one of Limit, Block,
-// Exempt, Unban and Remove.
+// Exempt, Unban and Remove. Without a policy it is about a block of an address or a range for all policies.
 type OverrideRequest struct {
-	Policy string `json:"policy"`
-	Key    Given  `json:"key,omitzero"`
-	All    bool   `json:"all,omitempty"`
-	Range  Given  `json:"range,omitzero"` // of addresses; to block alone
+	Policy Given `json:"policy,omitzero"`
+	Key    Given `json:"key,omitzero"`
+	All    bool  `json:"all,omitempty"`
+	Range  Given `json:"range,omitzero"` // of addresses; to block alone
 
 	Limit  *int64 `json:"limit,omitempty"`
 	Burst  *int64 `json:"burst,omitempty"`
@@ -25,7 +26,13 @@ type OverrideRequest struct {
 
 	For  Given  `json:"for,omitzero"` // a duration such as 90s, 2h or 7d
 	Note string `json:"note,omitempty"`
+
+	// Asker is the address that the question comes from; the zero value where it comes over a unix socket.
+	Asker netip.Addr `json:"-"`
 }
+
+// comesFrom implements [asked].
+func (o *OverrideRequest) comesFrom(peer netip.Addr) { o.Asker = peer }
 
 // Actions lists the actions of a request by the names of their fields.
 func (o *OverrideRequest) Actions() (names []string) {
@@ -61,10 +68,10 @@ func (o *OverrideRequest) Lasts() (time.Duration, error) {
 	return parsed, nil
 }
 
-// OverrideEntry is an override. Until is absent where it has no end. NodeOnly is true while it applies on the asked node
+// OverrideEntry is an override. Policy is absent where it blocks an address, which is Key, or a range for all policies. Until is absent where it has no end. NodeOnly is true while it applies on the asked node
 // alone, because Redis was away when it was set.
 type OverrideEntry struct {
-	Policy string     `json:"policy"`
+	Policy string     `json:"policy,omitempty"`
 	Key    *string    `json:"key,omitempty"`
 	All    bool       `json:"all,omitempty"`
 	Range  string     `json:"range,omitempty"`
@@ -88,6 +95,10 @@ type OverrideReport struct {
 
 	// NodeOnly says that Redis does not decide, or refuses, and that this node alone does what was asked, until Redis decides again.
 	NodeOnly bool `json:"node_only,omitempty"`
+
+	// Directives counts those without a matcher in the running configuration, which refuse all requests of what is blocked for
+	// all policies; nil for any other override.
+	Directives *int `json:"directives,omitempty"`
 
 	Removed  bool   `json:"removed,omitempty"`
 	Unbanned *int64 `json:"unbanned,omitempty"` // also where there were none; nil unless bans were to be lifted

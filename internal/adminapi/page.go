@@ -62,6 +62,8 @@ type PageKey struct {
 	Error  int64      `json:"error"`
 	Why    Why        `json:"why"`
 	Until  *time.Time `json:"until,omitempty"` // the end of a ban or of an override
+
+	Override *OverrideEntry `json:"override,omitempty"` // that blocks it
 }
 
 // PageUsed is the keys that have used most units, denied or not. About says of when and where.

@@ -18,7 +18,10 @@ Shows the clients that a policy's option ban refuses now, for how long, and how
 many bans each has had, the longest first. They are searched in Redis, which
 takes about a second for a million keys, and half a minute at most. Without
 Redis they are those of this process. With hash_keys a key is its HMAC, which
-'override --unban' takes too.`,
+'override --unban' takes too.
+
+A ban refuses the requests that its policy meets, and no others: 'policies' shows
+which. 'override --key <address> --block' without --policy refuses all.`,
 		Example: `  caddy redis-ratelimit bans
   caddy redis-ratelimit bans --policy login`,
 		RunE: runs(runBans),
@@ -40,6 +43,10 @@ func runBans(i *invocation) error {
 	}
 	if err == nil && !report.Complete {
 		i.hint("there are more bans than these; name a policy with --policy")
+	}
+	if len(report.Bans) > 0 {
+		i.hint("a ban refuses the requests that its policy meets, which 'policies' shows; " +
+			"'override --key <address> --block' without --policy refuses an address everywhere")
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 
 func overrideCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `override --policy <name>
+		Use: `override [--policy <name>]
       (--key <key> | --range <cidr> | --all)
       (--limit <n> [--burst <n>] | --block | --exempt | --unban | --remove)
       [--for <duration>] [--note <text>] [--force]`,
@@ -30,11 +30,16 @@ decide, --block, --exempt and --unban work on the asked node alone, until Redis
 decides again, and the answer says so. --limit needs Redis.
 
 A key that no request of the policy can have is refused without --force. Copy
-keys from 'top' or 'explain'.
+keys from 'top' or 'explain'. A star in a key is a star, no pattern.
+
+Without --policy, --block refuses an address or a range at every redis_ratelimit
+directive that its requests reach, whatever their policies count. --remove
+without --policy ends that.
 
 With --range, --block refuses all clients whose address lies in it, but for one
 whose own key is exempt. The policy's key needs an address. There may be 1,000
-ranges. One wider than a /8, or a /16 of IPv6, needs --force.
+ranges. One wider than a /8, or a /16 of IPv6, needs --force, and without
+--policy one that holds the address that asks.
 
 With --unban no override is set: the ban of the client, or with --all every ban
 of the policy, is lifted and its offenses are forgotten. 'bans' lists them. The
@@ -42,12 +47,13 @@ count stays; 'reset' gives a client its full quota, too.`,
 		Example: `  caddy redis-ratelimit override --policy api --key acme --limit 5000 --for 2h
   caddy redis-ratelimit override --policy api --key 203.0.113.7 --block \
       --note 'scrapes, ticket 12'
+  caddy redis-ratelimit override --key 203.0.113.7 --block --for 2h
   caddy redis-ratelimit override --policy api --range 203.0.113.0/24 --block
   caddy redis-ratelimit override --policy login --key 203.0.113.7 --unban
   caddy redis-ratelimit override --policy api --key acme --remove`,
 		RunE: runs(runOverride),
 	}
-	policyFlag(cmd, "The policy's `name` (required)")
+	policyFlag(cmd, "The policy's `name`; without it --block is for all policies")
 	flags := cmd.Flags()
 	flags.String("key", "", "The client's `key`, as 'top' prints it")
 	flags.String("range", "", "Clients in `cidr`, only with --block and --remove")
@@ -59,9 +65,8 @@ count stays; 'reset' gives a client its full quota, too.`,
 	flags.Bool("unban", false, "Lift the ban; with --all, all bans of the policy")
 	flags.Bool("remove", false, "Remove the override")
 	flags.String("for", "", "How long, a `duration` such as 2h; default: until removed")
-	flags.Bool("force", false, "Also for a key that no request can have")
+	flags.Bool("force", false, "Also for what is hardly meant: see above")
 	flags.String("note", "", "A remark, `text` that the list shows")
-	require(cmd, "policy")
 	cmd.MarkFlagsMutuallyExclusive("key", "range", "all")
 	cmd.MarkFlagsMutuallyExclusive("limit", "block", "exempt", "unban", "remove")
 	return cmd
@@ -69,7 +74,7 @@ count stays; 'reset' gives a client its full quota, too.`,
 
 func runOverride(i *invocation) error {
 	question := adminapi.OverrideRequest{
-		Policy: i.flag("policy"), All: i.flag("all") == "true", Block: i.flag("block") == "true",
+		Policy: i.given("policy"), All: i.flag("all") == "true", Block: i.flag("block") == "true",
 		Exempt: i.flag("exempt") == "true", Unban: i.flag("unban") == "true", Remove: i.flag("remove") == "true",
 		Force: i.flag("force") == "true",
 		Key:   i.given("key"), Range: i.given("range"), For: i.given("for"), Note: i.flag("note"),
@@ -89,6 +94,9 @@ func runOverride(i *invocation) error {
 	case len(question.Actions()) == 0:
 		return exitf(exitNotAsked, "use one of --limit, --block, --exempt, --unban and --remove")
 	}
+	if err := checkEverywhere(&question); err != nil {
+		return err
+	}
 	report, err := ask(i, adminapi.Override, question)
 	if !i.hasReport(err) || err != nil && report.Unbanned == nil {
 		return err
@@ -104,7 +112,7 @@ func runOverride(i *invocation) error {
 		i.terminal.Print(display.Counted(*report.Unbanned, "ban") + " lifted" + where + "\n")
 	case report.OverrideEntry != nil:
 		report.OverrideEntry.NodeOnly = report.NodeOnly // the report has one field for all answers
-		showOverride(i, report.OverrideEntry)
+		showOverride(i, report.OverrideEntry, report.Directives)
 	}
 	i.hint(report.Hint)
 	return err
@@ -118,10 +126,37 @@ func onThisNode(only bool) string {
 	return ""
 }
 
-// showOverride writes an override, a value a line.
-func showOverride(i *invocation, o *adminapi.OverrideEntry) {
+// checkEverywhere refuses what only works with a policy. The admin API does so too, but its errors quote no key, since Caddy
+// logs these.
+func checkEverywhere(o *adminapi.OverrideRequest) error {
+	switch {
+	case o.Policy.Given:
+		return nil
+	case o.All && o.Block:
+		return exitf(exitNotAsked, "--all --block without --policy would refuse everyone; name the policy")
+	case o.All || !o.Block && !o.Remove:
+		return exitf(exitNotAsked, "--policy is missing; without it only --block of an address or a range works")
+	case !o.Key.Given:
+		return nil
+	}
+	if _, err := adminapi.AddressOf(o.Key.Text); err != nil {
+		return exitf(exitNotAsked, "key %s: without --policy %v", o.Key.Text, err)
+	}
+	return nil
+}
+
+// directivesText says how many directives refuse all requests of a site.
+func directivesText(n int) string {
+	if n == 0 {
+		return "0: no directive covers a whole site"
+	}
+	return display.Count(n) + " without a matcher"
+}
+
+// showOverride writes an override, a value a line, and how many directives cover a whole site, if that is known.
+func showOverride(i *invocation, o *adminapi.OverrideEntry, directives *int) {
 	var values display.KeyValues
-	values.Add("policy", o.Policy)
+	values.Add("policy", policyText(o))
 	values.Add("clients", clientsText(o))
 	if o.Key != nil {
 		values.Add("key", *o.Key)
@@ -130,6 +165,9 @@ func showOverride(i *invocation, o *adminapi.OverrideEntry) {
 	values.Add("override", overrideText(o))
 	values.Add("until", untilText(o))
 	values.Add("note", o.Note)
+	if directives != nil {
+		values.Add("directives", directivesText(*directives))
+	}
 	values.Write(i.terminal)
 }
 
@@ -170,9 +208,17 @@ func overrideTable(overrides []adminapi.OverrideEntry) *display.Table {
 		if o.Key != nil {
 			key = *o.Key
 		}
-		t.Add(o.Policy, clientsText(o), key, overrideText(o), untilText(o), o.Note)
+		t.Add(policyText(o), clientsText(o), key, overrideText(o), untilText(o), o.Note)
 	}
 	return t
+}
+
+// policyText names the policy of an override. No name has parentheses.
+func policyText(o *adminapi.OverrideEntry) string {
+	if o.Policy == "" {
+		return "(all)"
+	}
+	return o.Policy
 }
 
 // clientsText says whom an override concerns.
@@ -204,8 +250,15 @@ func overrideText(o *adminapi.OverrideEntry) string {
 // overrideAndRange says what an override does, and for which addresses; empty for none.
 func overrideAndRange(o *adminapi.OverrideEntry) string {
 	text := overrideText(o)
-	if o != nil && o.Range != "" {
+	switch {
+	case o == nil:
+	case o.Range != "":
 		text += " for " + o.Range
+	case o.Policy == "" && o.Key != nil:
+		text += " for " + *o.Key
+	}
+	if o != nil && o.Policy == "" {
+		text += " in all policies"
 	}
 	return text
 }

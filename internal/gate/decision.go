@@ -121,6 +121,7 @@ func (x *Exchange) decideEnforced(e *rule.Evaluation, dry *dryRuns) Verdict {
 	}
 	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, pass: e.Pass}
 	if verdict.Source != "" {
+		l.countBlock(e.BlockedEverywhere)
 		if dry != nil {
 			_, _ = x.ask(limiter.FailLocal, nil, dry) // the outcomes are in the dry runs
 		}
@@ -216,6 +217,13 @@ func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source lim
 		case !l.settles || !r.AwaitsResponse():
 			counters.Used.Add(checks[i].Key, limiter.Units(&checks[i]))
 		}
+	}
+}
+
+// countBlock counts a request that a block refuses, if the block is one for all policies.
+func (l *Limiter) countBlock(everywhere bool) {
+	if everywhere && l.Process.Blocked != nil {
+		l.Process.Blocked()
 	}
 }
 

@@ -124,6 +124,9 @@ type Process struct {
 	// Challenged counts what became of challenges.
 	Challenged func(challenge.Outcome)
 
+	// Blocked counts a request that a block for all policies refuses. Nil: none is counted.
+	Blocked func()
+
 	// MemorySeconds records the time that one in [memorySampled] decisions without Redis takes.
 	MemorySeconds interface{ Observe(seconds float64) }
 }

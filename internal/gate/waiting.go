@@ -118,8 +118,9 @@ func (x *Exchange) refuseTurn(verdict *Verdict, waiter *rule.Waiter, err error) 
 		check.Result.RetryAfter = limiter.Never
 	case errors.Is(err, waiting.ErrBlocked):
 		verdict.Source = rule.SourceOverride
-		if result, blocked := waiter.BlockResult(); blocked {
+		if block, result := waiter.Block(); block != nil {
 			check.Result = result
+			x.limiter.countBlock(block.Everywhere())
 		}
 	}
 }

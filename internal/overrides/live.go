@@ -52,7 +52,7 @@ type holding struct {
 // Hooks are called by a [Live]. They must not block unless they say so, and may be nil.
 type Hooks struct {
 	// OnChange is called after overrides of a policy have changed, with the keys of the clients. Without keys any client's
-	// override may have changed.
+	// override may have changed. The name is empty where blocks for all policies have changed.
 	OnChange func(policy string, keys ...limiter.EncodedKey)
 
 	// OnUnread is called for every failed try to read the overrides of Redis, and with nil for the next one
@@ -141,11 +141,9 @@ func (l *Live) list() (entries []*Entry) {
 	if s == nil {
 		return nil
 	}
-	for _, p := range *s {
-		for _, e := range p.entries {
-			if l.applies(e) {
-				entries = append(entries, e)
-			}
+	for _, e := range s.entries {
+		if l.applies(e) {
+			entries = append(entries, e)
 		}
 	}
 	return entries

@@ -15,7 +15,7 @@ const maxRanges = 1_000
 // ErrManyRanges is the error of one more range than [maxRanges].
 var ErrManyRanges = errors.New("there are 1,000 ranges: remove one first, or block a wider one")
 
-// Ranges is the blocked ranges of one policy. They are never changed.
+// Ranges is the blocked ranges of one policy, or those for all policies. They are never changed.
 type Ranges struct {
 	entries []*Entry
 	ipv4    spans
@@ -93,6 +93,15 @@ func (s *spans) begin(start netip.Addr, block *Entry) {
 	s.starts, s.blocks = append(s.starts, start), append(s.blocks, block)
 }
 
+// find returns the block that is the longest of the ranges which contain an address; nil if none does. The address is not in
+// mapped form, and has no zone.
+func (r *Ranges) find(address netip.Addr) *Entry {
+	if address.Is4() {
+		return r.ipv4.find(address)
+	}
+	return r.ipv6.find(address)
+}
+
 // find returns the block of the span that an address lies in.
 func (s *spans) find(address netip.Addr) *Entry {
 	low, high := 0, len(s.starts)
@@ -132,12 +141,12 @@ func Longer(a, b *Entry) *Entry {
 
 // hasRoom returns an error for one more range than there may be.
 func hasRoom(entries map[string]*Entry, t Target, now time.Time) error {
-	if !t.Range.IsValid() || entries[t.field()] != nil {
+	if !t.isRange() || entries[t.field()] != nil {
 		return nil
 	}
 	ranges := 0
 	for _, e := range entries {
-		if e.Range.IsValid() && !e.ended(now) {
+		if e.isRange() && !e.ended(now) {
 			ranges++
 		}
 	}

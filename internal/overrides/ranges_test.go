@@ -148,7 +148,7 @@ func TestRanges_fields(t *testing.T) {
 		assert.ErrorIf(t, limiter.ValidName(field), "an earlier version takes %s for a policy", field)
 	}
 	for _, field := range []string{
-		"api/", "/10.0.0.0/8", "api/10.0.0.1", "api/10.0.0.1/8", "api/::ffff:10.0.0.0/104", "api/2001:DB8::/32", "api/10.0.0.0/33", "api/fe80::%eth0/64", "a b/10.0.0.0/8",
+		"api/", "/", "/10.0.0.1", "/10.0.0.1/8", "//10.0.0.0/8", "/::ffff:10.0.0.1/128", "/fe80::1%eth0/128", "api/10.0.0.1", "api/10.0.0.1/8", "api/::ffff:10.0.0.0/104", "api/2001:DB8::/32", "api/10.0.0.0/33", "api/fe80::%eth0/64", "a b/10.0.0.0/8",
 	} {
 		_, ok := parseField(field)
 		assert.ErrorIf(t, ok, "%s is read", field)

@@ -8,13 +8,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// snapshot is the overrides that apply, by policy. A snapshot is never changed, so that requests read it without
-// a lock.
-type snapshot map[string]*ofPolicy
+// snapshot is the overrides that apply. A snapshot is never changed, so that requests read it without a lock.
+type snapshot struct {
+	entries    []*Entry
+	policies   map[string]*ofPolicy
+	everywhere *everywhere // nil: nothing is blocked for all policies
+}
 
 // ofPolicy is the overrides of one policy.
 type ofPolicy struct {
-	entries  []*Entry
 	all      *Entry            // nil: none
 	byClient map[string]*Entry // by Target.Client
 	ranges   *Ranges           // nil: none
@@ -26,14 +28,18 @@ func newSnapshot(entries map[string]*Entry) *snapshot {
 	if len(entries) == 0 {
 		return nil
 	}
-	s, ranged := snapshot{}, map[*ofPolicy][]*Entry{}
+	s, ranged := &snapshot{policies: map[string]*ofPolicy{}}, map[*ofPolicy][]*Entry{}
+	var blocked []*Entry
 	for _, e := range entries {
-		p := s[e.Target.Policy]
+		if s.entries = append(s.entries, e); e.Everywhere() {
+			blocked = append(blocked, e)
+			continue
+		}
+		p := s.policies[e.Target.Policy]
 		if p == nil {
 			p = &ofPolicy{byClient: map[string]*Entry{}}
-			s[e.Target.Policy] = p
+			s.policies[e.Target.Policy] = p
 		}
-		p.entries = append(p.entries, e)
 		p.blocks = p.blocks || e.Action == Block
 		switch {
 		case e.Range.IsValid():
@@ -47,7 +53,8 @@ func newSnapshot(entries map[string]*Entry) *snapshot {
 	for p, entries := range ranged {
 		p.ranges = newRanges(entries)
 	}
-	return &s
+	s.everywhere = newEverywhere(blocked)
+	return s
 }
 
 // current returns the overrides of a policy that apply now; nil if there is none.
@@ -59,7 +66,7 @@ func (l *Live) current(policy string) *ofPolicy {
 	if s == nil {
 		return nil
 	}
-	return (*s)[policy]
+	return s.policies[policy]
 }
 
 // Find returns the override of a client's key in a policy, or else the override of all clients; nil if there is none. It
@@ -113,12 +120,7 @@ func parseVersion(text string) (v version) {
 // Blocking returns the longest block of the ranges that contain an address; nil if none does. The address is the whole
 // one, not cut to its prefix. IPv4 in IPv6 form counts as IPv4.
 func (l *Live) Blocking(r *Ranges, address netip.Addr) *Entry {
-	address = address.Unmap().WithZone("")
-	in := &r.ipv6
-	if address.Is4() {
-		in = &r.ipv4
-	}
-	if e := in.find(address); l.applies(e) {
+	if e := r.find(address.Unmap().WithZone("")); l.applies(e) {
 		return e
 	}
 	return nil
@@ -127,7 +129,12 @@ func (l *Live) Blocking(r *Ranges, address netip.Addr) *Entry {
 // BlockingNetwork returns the longest block of a range that contains all addresses of a network, and the block of a range
 // that contains some of them; nil if there is none.
 func (l *Live) BlockingNetwork(r *Ranges, network netip.Prefix) (all, some *Entry) {
-	for _, e := range r.entries {
+	return l.blocking(r.entries, network)
+}
+
+// blocking is [Live.BlockingNetwork] for blocks in any order.
+func (l *Live) blocking(blocks []*Entry, network netip.Prefix) (all, some *Entry) {
+	for _, e := range blocks {
 		switch {
 		case !l.applies(e) || !e.Range.Overlaps(network):
 		case e.Range.Bits() <= network.Bits():

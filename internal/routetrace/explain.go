@@ -235,6 +235,8 @@ func Override(e *overrides.Entry) *adminapi.OverrideEntry {
 		Note: e.Note, NodeOnly: e.NodeOnly,
 	}
 	switch {
+	case e.Everywhere() && e.Range.IsSingleIP():
+		entry.Key = new(e.Range.Addr().String())
 	case e.Range.IsValid():
 		entry.Range = e.Range.String()
 	case !e.All():

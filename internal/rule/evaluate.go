@@ -37,6 +37,9 @@ type Evaluation struct {
 	// denial does before the body is read, and otherwise the source of a limit of 0, [limiter.SourceMemory].
 	BlockedBy limiter.Source
 
+	// BlockedEverywhere says that a block for all policies refuses the request.
+	BlockedEverywhere bool
+
 	// DryBlocks are the checks of dry-run rules whose override or limit of 0 would refuse the request, with their
 	// results. [BlockSource] tells which of both.
 	DryBlocks []limiter.Check

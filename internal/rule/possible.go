@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"cmp"
 	"net/netip"
 	"strings"
 
@@ -61,8 +62,14 @@ func (r *Rule) FoldKey(text string) (folded string, same bool) {
 	return string(key), false
 }
 
+// keyAddress is an address in a key, as the key has it.
+type keyAddress struct {
+	text     string
+	ofClient bool // not of the client's connection
+}
+
 // addressesIn returns the addresses in a key, and reports whether the template can make the key.
-func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool) {
+func (t *KeyTemplate) addressesIn(key string) (addresses []keyAddress, possible bool) {
 	values, ok := t.split(key)
 	if !ok {
 		return nil, false
@@ -73,7 +80,7 @@ func (t *KeyTemplate) addressesIn(key string) (addresses []string, possible bool
 		case part.address && !t.prefixes.isShortened(value), !part.address && !t.canHave(part, value):
 			return nil, false
 		case part.address:
-			addresses = append(addresses, value)
+			addresses = append(addresses, keyAddress{value, part.Name == clientIPName})
 		}
 	}
 	return addresses, true
@@ -154,22 +161,37 @@ func (p Prefixes) isShortened(value string) bool {
 	return err == nil && p.Shorten(address) == value
 }
 
+// addressesOfKey returns the addresses in a key, which may be one that takes the place of an empty key.
+func (r *Rule) addressesOfKey(key limiter.EncodedKey) []keyAddress {
+	if address, marked := strings.CutPrefix(key.String(), addressMark); marked {
+		value, _ := r.Key.cutValue(address)
+		return []keyAddress{{value, true}}
+	}
+	addresses, _ := r.Key.addressesIn(key.String())
+	return addresses
+}
+
 // OverrideOfKey returns the override of a key without a request. The block of a range applies if the range contains all
-// addresses of the key. Part is the block of a range that contains some of them; nil: none.
+// addresses of the key. Part is the block of a range that contains some of them; nil: none. A block for all policies goes first.
 func (r *Rule) OverrideOfKey(live *overrides.Live, key limiter.EncodedKey) (entry, part *overrides.Entry) {
+	everywhere, some := r.blockOfKey(live, key)
+	if everywhere != nil {
+		return everywhere, nil
+	}
+	entry, part = r.ownOverrideOfKey(live, key)
+	return entry, cmp.Or(some, part)
+}
+
+// ownOverrideOfKey is [Rule.OverrideOfKey] among the overrides of the rule's policy.
+func (r *Rule) ownOverrideOfKey(live *overrides.Live, key limiter.EncodedKey) (entry, part *overrides.Entry) {
 	found, ranges := live.Find(r.Policy.Name(), key)
 	if ranges == nil || isExemption(found) {
 		return found, nil
 	}
 	var block *overrides.Entry
-	values, _ := r.Key.addressesIn(key.String())
-	if address, marked := strings.CutPrefix(key.String(), addressMark); marked && r.Key.HasAddress() {
-		value, _ := r.Key.cutValue(address)
-		values = []string{value}
-	}
-	for _, value := range values {
-		network, err := ParseRange(value)
-		if err != nil {
+	for _, address := range r.addressesOfKey(key) {
+		network, err := ParseRange(address.text)
+		if err != nil || !r.Key.HasAddress() {
 			continue
 		}
 		all, some := live.BlockingNetwork(ranges, network)

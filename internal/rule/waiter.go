@@ -16,15 +16,16 @@ type Waiter struct {
 	set       *Set
 	rule      *Rule
 	key       limiter.EncodedKey
-	addresses []netip.Addr
-	limit     int64 // that the request's placeholder has given
-	given     bool  // it has
+	client    netip.Addr   // whose request it is
+	addresses []netip.Addr // in the key
+	limit     int64        // that the request's placeholder has given
+	given     bool         // it has
 }
 
 // NewWaiter returns the waiter of a request. Its limit counts as of now if a placeholder gives it.
 func (s *Set) NewWaiter(rule *Rule, r *http.Request, repl *caddy.Replacer, body Body, key limiter.EncodedKey) *Waiter {
 	q := requestOf(r, repl, body)
-	w := &Waiter{set: s, rule: rule, key: key, addresses: rule.appendAddresses(nil, q)}
+	w := &Waiter{set: s, rule: rule, key: key, client: clientAddress(r), addresses: rule.appendAddresses(nil, q)}
 	w.limit, w.given = rule.limitAgain(q)
 	return w
 }
@@ -96,6 +97,9 @@ func (w *Waiter) override() *overrides.Entry {
 	if live == nil || live.Applied.Load() == nil {
 		return nil
 	}
+	if block := live.BlockOf(w.client); block != nil {
+		return block
+	}
 	found, ranges := live.Find(w.rule.Policy.Name(), w.key)
 	if ranges == nil || isExemption(found) {
 		return found
@@ -103,10 +107,10 @@ func (w *Waiter) override() *overrides.Entry {
 	return w.set.underRanges(found, ranges, w.addresses)
 }
 
-// BlockResult returns the result of the request's check if an override blocks it now.
-func (w *Waiter) BlockResult() (result limiter.Result, blocked bool) {
+// Block returns the override that blocks the request now, and the result of its check; nil: none does.
+func (w *Waiter) Block() (block *overrides.Entry, result limiter.Result) {
 	if e := w.override(); e != nil && e.Action == overrides.Block {
-		return BlockResult(e, w.set.Overrides.Now()), true
+		return e, BlockResult(e, w.set.Overrides.Now())
 	}
-	return result, false
+	return nil, result
 }

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
@@ -87,8 +88,8 @@ func TestWaiter_Current_overrides(t *testing.T) {
 		t.Helper()
 		p, got := w.Current()
 		assert.ErrorIf(t, got != status || p.Limit() != limit, "%s: status %d, limit %d; want %d, %d", what, got, p.Limit(), status, limit)
-		_, blocked := w.BlockResult()
-		assert.Equal(t, blocked, status == Blocked, "%s: a block", what)
+		block, _ := w.Block()
+		assert.Equal(t, block != nil, status == Blocked, "%s: a block", what)
 	}
 	target := overrides.Target{Policy: "places", Client: "same"}
 	check("none", Counts, 7)
@@ -104,6 +105,10 @@ func TestWaiter_Current_overrides(t *testing.T) {
 		assert.NoError(set.Overrides.Put(t.Context(), target, test.spec, 0))(t)
 		check(what, test.status, test.limit)
 	}
+	everywhere := overrides.Target{Range: netip.MustParsePrefix("192.0.2.0/24")}
+	assert.NoError(set.Overrides.Put(t.Context(), everywhere, overrides.Spec{Action: overrides.Block}, 0))(t)
+	check("the client is blocked for all policies, whatever its key is", Blocked, 7)
+	assert.Must(t, set.Overrides.Remove(t.Context(), everywhere))
 	assert.Must(t, set.Overrides.Remove(t.Context(), target))
 	check("removed", Counts, 7)
 }

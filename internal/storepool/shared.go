@@ -168,7 +168,9 @@ func (p *Pool) acquireRedis(o Options, memory *memoryStore) (*Redis, error) {
 		asked := survey.New(store, o.Naming, p.process, func(policy string) []byte { return encodeUsage(memory.Names.Usage(policy), inRedis) })
 		hooks := outages.watchOverrides(o)
 		hooks.OnChange = func(policy string, keys ...limiter.EncodedKey) {
-			behind.ForgetDenials(policy, keys...)
+			if policy != "" { // a block for all policies goes before them
+				behind.ForgetDenials(policy, keys...)
+			}
 			queue.Reconsider(policy)
 		}
 		hooks.OnVersion = asked.Look

@@ -38,12 +38,17 @@ const command = (name, options) => {
 	return words.join(" ") + document.body.dataset.flags;
 };
 
-// target is the options that name whose an override is.
+// target is the options that name whose an override is. A block for all policies has no policy.
 const target = entry => {
-	if (entry.range) return {policy: entry.policy, range: entry.range};
-	return entry.all ? {policy: entry.policy, all: true} : {policy: entry.policy, key: entry.key};
+	const of = entry.policy ? {policy: entry.policy} : {};
+	if (entry.range) return {...of, range: entry.range};
+	return entry.all ? {...of, all: true} : {...of, key: entry.key};
 };
 const removal = entry => command("override", {...target(entry), remove: true});
+
+// everywhere is the command that blocks a key for all policies, for an hour, if the key is that of an address; else nothing.
+const everywhere = key => /^(%ip:)?[0-9a-f]*[.:][0-9a-f.:\/]+$/.test(key) ?
+	[["blocks for an hour, for all policies", command("override", {key: key, block: true, for: "1h"})]] : [];
 
 // effect says what an override does.
 const effect = entry => {

@@ -128,6 +128,7 @@ const showTop = page => {
 		fill(parts.commands, [
 			["explains", command("state", {policy: k.policy, key: k.key})], ["lets through", passes(k)],
 			["blocks for an hour", command("override", {policy: k.policy, key: k.key, block: true, for: "1h"})],
+			...everywhere(k.key),
 		]);
 	});
 };
@@ -148,13 +149,14 @@ const showUsed = page => {
 const showBans = page => {
 	const b = page.bans;
 	let about = b.total === 0 ? "No client is banned." : counted(b.total, "client") + (b.complete ? "" : " or more") + " on all nodes.";
+	if (b.total > 0) about += " A ban refuses the requests that its policy meets, and no others.";
 	if (b.error) about = "Redis does not tell the bans of all nodes: " + b.error;
 	if (b.total > b.bans.length) about += " The longest " + b.bans.length + ":";
 	setText(byID("bans-about"), about);
 	keep(byID("bans"), b.bans.filter(e => between(page.at, e.until) > 0), rowKey, makeRow, (parts, e) => {
 		keyed(parts, span(between(page.at, e.until)), e.key, "of " + e.policy);
 		setText(parts.more, counted(e.offenses, "offense"));
-		fill(parts.commands, [["lifts the ban", command("override", {policy: e.policy, key: e.key, unban: true})]]);
+		fill(parts.commands, [["lifts the ban", command("override", {policy: e.policy, key: e.key, unban: true})], ...everywhere(e.key)]);
 	});
 };
 
@@ -165,7 +167,7 @@ const showOverrides = page => {
 	if (o.stale) about += " Redis cannot be read: these go on, others may have been set.";
 	setText(byID("overrides-about"), about.trim());
 	keep(byID("overrides"), o.overrides.filter(e => !e.until || between(page.at, e.until) > 0), rowKey, makeRow, (parts, e) => {
-		keyed(parts, effect(e), e.all ? "all" : e.range ?? e.key, "of " + e.policy + left(e.until, page));
+		keyed(parts, effect(e), e.all ? "all" : e.range ?? e.key, (e.policy ? "of " + e.policy : "for all policies") + left(e.until, page));
 		setText(parts.more, [e.note, e.node_only ? "on this node alone, until Redis decides again" : ""].filter(Boolean).join("; "));
 		fill(parts.commands, [["removes it", removal(e)]]);
 	});

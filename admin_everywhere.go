@@ -1,0 +1,146 @@
+package redisratelimit
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
+)
+
+// serveEverywhere blocks an address or a range for all policies, or ends such a block.
+func (a *App) serveEverywhere(
+	asked context.Context, question *adminapi.OverrideRequest, stores *storepool.Stores,
+) (report adminapi.OverrideReport, undecided bool, err error) {
+	blocked, err := checkEverywhere(question)
+	if err != nil {
+		return report, false, err
+	}
+	ctx, cancel := context.WithTimeout(asked, dial.ConnectBudget)
+	defer cancel()
+	target := overrides.Target{Range: blocked}
+	if question.Remove {
+		return report, false, a.removeEverywhere(ctx, target, &report)
+	}
+	lasts, err := question.Lasts()
+	if err != nil {
+		return report, false, err
+	}
+	if err = a.put(ctx, target, overrides.Spec{Action: overrides.Block, Note: question.Note}, lasts, &report); err != nil {
+		return report, false, overrideError(err)
+	}
+	a.tellReach(&report)
+	addHint(&report, networkHint(blocked))
+	if stores.Options != nil && stores.Options.Naming.Secret != "" {
+		addHint(&report, "what is blocked lies in redis in the clear, although hash_keys hides keys")
+	}
+	return report, false, nil
+}
+
+// removeEverywhere ends a block for all policies.
+func (a *App) removeEverywhere(ctx context.Context, target overrides.Target, report *adminapi.OverrideReport) error {
+	err := a.removeOverride(ctx, target, target, report)
+	if errors.Is(err, overrides.ErrAbsent) {
+		return adminapi.Absent("%v for all policies; 'overrides' lists all, those of one policy with its name", err)
+	}
+	if wider, _ := a.overrides.BlockOfNetwork(target.Range); err == nil && wider != nil {
+		addHint(report, "still blocked, by "+wider.Range.String())
+	}
+	return overrideError(err)
+}
+
+// checkEverywhere refuses what no override without a policy can be, and returns the addresses that are meant.
+func checkEverywhere(o *adminapi.OverrideRequest) (blocked netip.Prefix, err error) {
+	switch {
+	case o.All && o.Block:
+		return blocked, adminapi.BadInput("all, block: without policy this would refuse everyone; name the policy")
+	case o.All || !o.Block && !o.Remove:
+		return blocked, adminapi.BadInput("policy is missing; without it only block of an address or a range works")
+	}
+	text, err := checkOverride(o)
+	if err != nil {
+		return blocked, err
+	}
+	if o.Range.Given {
+		blocked, err = parseRange(o.Range.Text)
+	} else if blocked, err = adminapi.AddressOf(text); err != nil {
+		err = adminapi.BadInput("key: without policy %v", err)
+	}
+	if err != nil || o.Remove || o.Force {
+		return blocked, err
+	}
+	if err = checkWidth(blocked); err == nil && blocked.Contains(o.Asker) {
+		err = adminapi.BadInput("the address that asks is among these; give force to block it all the same")
+	}
+	return blocked, err
+}
+
+// tellReach says how many directives refuse all requests of what is blocked for all policies.
+func (a *App) tellReach(report *adminapi.OverrideReport) {
+	isLimiter := func(handler caddyhttp.MiddlewareHandler) bool {
+		_, ok := handler.(*Handler)
+		return ok
+	}
+	whole := 0
+	for _, handler := range routetrace.OfWholeSites(a.servers()) {
+		if isLimiter(handler) {
+			whole++
+		}
+	}
+	report.Directives = &whole
+	if len(a.rules) > 0 && !slices.ContainsFunc(a.rules, func(s *rule.Set) bool { return !s.IsDryRun() }) {
+		addHint(report, "all policies are dry runs: no request is refused")
+	}
+}
+
+// networks are those that clients of IPv6 usually have as a whole.
+var networks = rule.Prefixes{IPv4: 32, IPv6: 64}
+
+// networkHint names the network of one address of IPv6, whose client has many more; empty for anything else, such as an address
+// that contains one of IPv4.
+func networkHint(blocked netip.Prefix) string {
+	if network := networks.Shorten(blocked.Addr().String()); blocked.IsSingleIP() && strings.Contains(network, "/") {
+		return "its network is " + network + "; write --range to block it"
+	}
+	return ""
+}
+
+// stillBlocked returns a hint where a block for all policies goes before what is asked for of a key; empty: none does.
+func (a *App) stillBlocked(policy string, key limiter.EncodedKey) string {
+	client, _, _ := rule.CutPass(key)
+	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Everywhere() {
+		return "a block for all policies goes on, of " + display.EscapeKey(e.Range.String()) + "; override with remove, without a policy, ends it"
+	}
+	return ""
+}
+
+// blockHint returns a hint where an override blocks a key, whatever is left of its quota; empty: none does.
+func (a *App) blockHint(policy string, key limiter.EncodedKey) string {
+	if everywhere := a.stillBlocked(policy, key); everywhere != "" {
+		return everywhere
+	}
+	client, _, _ := rule.CutPass(key)
+	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Action == overrides.Block {
+		return "an override goes on to block this key; override with remove ends it"
+	}
+	return ""
+}
+
+// starHint says that a star is no pattern; empty for a key without one.
+func starHint(key string) string {
+	if strings.Contains(key, "*") {
+		return "the star is literal: this is one key, and no pattern"
+	}
+	return ""
+}
