@@ -156,3 +156,24 @@ func TestPage_used(t *testing.T) {
 	tab = openSample(t, func() *pagefeed.Document { return without }, 840)
 	assert.Equal(t, tab.Eval(t, `getComputedStyle(document.getElementById("used-section")).display`), "none", "the section of a document without it")
 }
+
+// TestPage_everywhere shows blocks for all policies, with commands that name no policy, and offers them for addresses alone.
+func TestPage_everywhere(t *testing.T) {
+	t.Parallel()
+	d := sample(t)
+	d.Sections[2].Value = encoded(t, adminapi.PageTop{Keys: []adminapi.PageKey{
+		{Policy: "api", Key: "2001:db8:7::/64", Denied: 3, Why: adminapi.WhyLimit}, {Policy: "api", Key: "acme", Denied: 2, Why: adminapi.WhyLimit},
+		{Policy: "api", Key: "%ip:192.0.2.9", Denied: 1, Why: adminapi.WhyBlocked, Override: &adminapi.OverrideEntry{Range: "192.0.2.0/24", Block: true}},
+	}})
+	d.Sections[5].Value = encoded(t, adminapi.PageOverrides{Total: 2, Overrides: []adminapi.OverrideEntry{
+		{Range: "192.0.2.0/24", Block: true}, {Key: new("203.0.113.7"), Block: true},
+	}})
+	tab := openSample(t, func() *pagefeed.Document { return d }, 840)
+	const commands = `[...document.querySelectorAll("%s .command code")].map(c => c.textContent).filter(c => !c.includes("--policy")).join("; ")`
+	assert.Equal(t, tab.Eval(t, fmt.Sprintf(commands, "#overrides")),
+		"caddy redis-ratelimit override --range 192.0.2.0/24 --remove; caddy redis-ratelimit override --key 203.0.113.7 --remove", "what removes blocks")
+	assert.Equal(t, tab.Eval(t, fmt.Sprintf(commands, "#top")), "caddy redis-ratelimit override --key 2001:db8:7::/64 --block --for 1h; "+
+		"caddy redis-ratelimit override --range 192.0.2.0/24 --remove; caddy redis-ratelimit override --key %ip:192.0.2.9 --block --for 1h", "what blocks addresses")
+	assert.Equal(t, tab.Eval(t, fmt.Sprintf(commands, "#bans")), "caddy redis-ratelimit override --key 198.51.100.66 --block --for 1h", "what blocks the banned")
+	tab.WaitForText(t, "#overrides", "blocked 192.0.2.0/24 for all policies", "blocked 203.0.113.7 for all policies")
+}
