@@ -11,41 +11,50 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
+// serveOverride sets or removes an override, or lifts a ban.
+func (a *App) serveOverride(
+	asked context.Context, question adminapi.OverrideRequest, stores *storepool.Stores,
+) (report adminapi.OverrideReport, undecided bool, err error) {
+	if question.Policy.Given {
+		return a.serveOverrideOf(asked, question, stores)
+	}
+	report, err = a.serveEverywhere(asked, &question, stores)
+	return report, false, err
+}
+
 // serveEverywhere blocks an address or a range for all policies, or ends such a block.
 func (a *App) serveEverywhere(
 	asked context.Context, question *adminapi.OverrideRequest, stores *storepool.Stores,
-) (report adminapi.OverrideReport, undecided bool, err error) {
+) (report adminapi.OverrideReport, err error) {
 	blocked, err := checkEverywhere(question)
 	if err != nil {
-		return report, false, err
+		return report, err
 	}
 	ctx, cancel := context.WithTimeout(asked, dial.ConnectBudget)
 	defer cancel()
 	target := overrides.Target{Range: blocked}
 	if question.Remove {
-		return report, false, a.removeEverywhere(ctx, target, &report)
+		return report, a.removeEverywhere(ctx, target, &report)
 	}
 	lasts, err := question.Lasts()
 	if err != nil {
-		return report, false, err
+		return report, err
 	}
 	if err = a.put(ctx, target, overrides.Spec{Action: overrides.Block, Note: question.Note}, lasts, &report); err != nil {
-		return report, false, overrideError(err)
+		return report, overrideError(err)
 	}
 	a.tellReach(&report)
 	addHint(&report, networkHint(blocked))
 	if stores.Options != nil && stores.Options.Naming.Secret != "" {
 		addHint(&report, "what is blocked lies in redis in the clear, although hash_keys hides keys")
 	}
-	return report, false, nil
+	return report, nil
 }
 
 // removeEverywhere ends a block for all policies.
@@ -112,35 +121,6 @@ var networks = rule.Prefixes{IPv4: 32, IPv6: 64}
 func networkHint(blocked netip.Prefix) string {
 	if network := networks.Shorten(blocked.Addr().String()); blocked.IsSingleIP() && strings.Contains(network, "/") {
 		return "its network is " + network + "; write --range to block it"
-	}
-	return ""
-}
-
-// stillBlocked returns a hint where a block for all policies goes before what is asked for of a key; empty: none does.
-func (a *App) stillBlocked(policy string, key limiter.EncodedKey) string {
-	client, _, _ := rule.CutPass(key)
-	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Everywhere() {
-		return "a block for all policies goes on, of " + display.EscapeKey(e.Range.String()) + "; override with remove, without a policy, ends it"
-	}
-	return ""
-}
-
-// blockHint returns a hint where an override blocks a key, whatever is left of its quota; empty: none does.
-func (a *App) blockHint(policy string, key limiter.EncodedKey) string {
-	if everywhere := a.stillBlocked(policy, key); everywhere != "" {
-		return everywhere
-	}
-	client, _, _ := rule.CutPass(key)
-	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Action == overrides.Block {
-		return "an override goes on to block this key; override with remove ends it"
-	}
-	return ""
-}
-
-// starHint says that a star is no pattern; empty for a key without one.
-func starHint(key string) string {
-	if strings.Contains(key, "*") {
-		return "the star is literal: this is one key, and no pattern"
 	}
 	return ""
 }

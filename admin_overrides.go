@@ -39,13 +39,10 @@ func (a *App) serveOverrides(
 	return report, err != nil, nil
 }
 
-// serveOverride sets or removes an override, or lifts a ban.
-func (a *App) serveOverride(
+// serveOverrideOf sets or removes an override of a policy, or lifts a ban.
+func (a *App) serveOverrideOf(
 	asked context.Context, question adminapi.OverrideRequest, stores *storepool.Stores,
 ) (report adminapi.OverrideReport, undecided bool, err error) {
-	if !question.Policy.Given {
-		return a.serveEverywhere(asked, &question, stores)
-	}
 	text, err := checkOverride(&question)
 	if err != nil {
 		return report, false, err
@@ -384,4 +381,33 @@ func overrideError(err error) error {
 		return adminapi.Unavailable(err)
 	}
 	return err
+}
+
+// stillBlocked returns a hint where a block for all policies goes before what is asked for of a key; empty: none does.
+func (a *App) stillBlocked(policy string, key limiter.EncodedKey) string {
+	client, _, _ := rule.CutPass(key)
+	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Everywhere() {
+		return "a block for all policies goes on, of " + display.EscapeKey(e.Range.String()) + "; override with remove, without a policy, ends it"
+	}
+	return ""
+}
+
+// blockHint returns a hint where an override blocks a key, whatever is left of its quota; empty: none does.
+func (a *App) blockHint(policy string, key limiter.EncodedKey) string {
+	if everywhere := a.stillBlocked(policy, key); everywhere != "" {
+		return everywhere
+	}
+	client, _, _ := rule.CutPass(key)
+	if e, _ := a.overrideOfKey(policy, client); e != nil && e.Action == overrides.Block {
+		return "an override goes on to block this key; override with remove ends it"
+	}
+	return ""
+}
+
+// starHint says that a star is no pattern; empty for a key without one.
+func starHint(key string) string {
+	if strings.Contains(key, "*") {
+		return "the star is literal: this is one key, and no pattern"
+	}
+	return ""
 }

@@ -20,8 +20,8 @@ takes about a second for a million keys, and half a minute at most. Without
 Redis they are those of this process. With hash_keys a key is its HMAC, which
 'override --unban' takes too.
 
-A ban refuses the requests that its policy meets, and no others: 'policies' shows
-which. 'override --key <address> --block' without --policy refuses all.`,
+A ban refuses the requests that its policy meets, and no others: 'policies'
+shows which. 'override --key <address> --block' without --policy refuses all.`,
 		Example: `  caddy redis-ratelimit bans
   caddy redis-ratelimit bans --policy login`,
 		RunE: runs(runBans),
