@@ -51,6 +51,9 @@ func (a *App) serveEverywhere(
 	}
 	a.tellReach(&report)
 	addHint(&report, networkHint(blocked))
+	if blocked.Addr().IsPrivate() {
+		addHint(&report, "all clients behind a proxy that is not trusted have its address")
+	}
 	if stores.Options != nil && stores.Options.Naming.Secret != "" {
 		addHint(&report, "what is blocked lies in redis in the clear, although hash_keys hides keys")
 	}
@@ -61,7 +64,7 @@ func (a *App) serveEverywhere(
 func (a *App) removeEverywhere(ctx context.Context, target overrides.Target, report *adminapi.OverrideReport) error {
 	err := a.removeOverride(ctx, target, target, report)
 	if errors.Is(err, overrides.ErrAbsent) {
-		return adminapi.Absent("%v for all policies; 'overrides' lists all, those of one policy with its name", err)
+		return adminapi.Absent("%v for all policies; one of a single policy needs its name, and 'overrides' lists all", err)
 	}
 	if wider, _ := a.overrides.BlockOfNetwork(target.Range); err == nil && wider != nil {
 		addHint(report, "still blocked, by "+wider.Range.String())

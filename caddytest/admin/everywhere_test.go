@@ -74,7 +74,7 @@ func TestEverywhere_blocks(t *testing.T) {
 			n.CheckMetric(t, `decisions_total{decision="dry_run_denied",policy="tried",source="override"}`, 1)
 
 			override("--key", "203.0.113.7", "--remove").Want(t, 0, "override removed\n")
-			override("--key", "203.0.113.7", "--remove").Want(t, 2, "no such override for all policies")
+			override("--key", "203.0.113.7", "--remove").Want(t, 2, "no such override for all policies; one of a single policy needs its name")
 			blocked(t, n, "203.0.113.7", false)
 			override("--range", "2001:db8:7::/48", "--block").Want(t, 0, "clients     range\n", "range       2001:db8:7::/48\n")
 			blocked(t, n, "2001:db8:7:1::5", true)
@@ -182,6 +182,7 @@ func TestEverywhere_refused(t *testing.T) {
 	n.Ratelimit(t, "override", "--range", "127.0.0.0/8", "--block", "--force").Want(t, 0, "range       127.0.0.0/8\n")
 	n.Ratelimit(t, "override", "--key", "2001:DB8:0:0::5", "--block").Want(t, 0, "key         2001:db8::5\n", "Hint: its network is 2001:db8::/64; write --range to block it")
 	n.Ratelimit(t, "override", "--key", "::ffff:203.0.113.7", "--block").Want(t, 0, "key         203.0.113.7\n")
+	n.Ratelimit(t, "override", "--key", "10.0.0.7", "--block").Want(t, 0, "Hint: all clients behind a proxy that is not trusted have its address\n")
 	blocked(t, n, "203.0.113.7", true)
 	blocked(t, n, "2001:db8::5", true)
 	blocked(t, n, "2001:db8::6", false)

@@ -68,8 +68,8 @@ func (o *OverrideRequest) Lasts() (time.Duration, error) {
 	return parsed, nil
 }
 
-// OverrideEntry is an override. Policy is absent where it blocks an address, which is Key, or a range for all policies. Until is absent where it has no end. NodeOnly is true while it applies on the asked node
-// alone, because Redis was away when it was set.
+// OverrideEntry is an override. Policy is absent where it blocks an address, which is Key, or a range for all policies. Until is
+// absent where it has no end. NodeOnly is true while it applies on the asked node alone, because Redis was away when it was set.
 type OverrideEntry struct {
 	Policy string     `json:"policy,omitempty"`
 	Key    *string    `json:"key,omitempty"`

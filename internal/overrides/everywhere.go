@@ -68,5 +68,8 @@ func (l *Live) BlockOfNetwork(network netip.Prefix) (all, some *Entry) {
 	if b == nil {
 		return nil, nil
 	}
+	if network.IsSingleIP() {
+		return l.BlockOf(network.Addr()), nil
+	}
 	return l.blocking(b.entries, network)
 }
