@@ -182,25 +182,6 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 	return nil
 }
 
-// noteAnswer notes the status that this handler answers with, for handlers further out, which see the header next.
-func (x *Exchange) noteAnswer(status int) {
-	if d := x.knownDecision(); d != nil {
-		d.answered = uint16(status)
-	}
-}
-
-// answerWriter writes an answer of this handler whose status another package chooses.
-type answerWriter struct {
-	http.ResponseWriter
-	exchange *Exchange
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (w answerWriter) WriteHeader(status int) {
-	w.exchange.noteAnswer(status)
-	w.ResponseWriter.WriteHeader(status)
-}
-
 // answerAtOnce closes the connection of a client that still waits for 100 Continue, as net/http does by itself. Through
 // Caddy's reader of the body net/http does not see that nothing of the body has been read: it would wait for a part of the
 // body before it answers, and the client for the answer.
