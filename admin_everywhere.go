@@ -40,7 +40,8 @@ func (a *App) serveEverywhere(
 	defer cancel()
 	target := overrides.Target{Range: blocked}
 	if question.Remove {
-		return report, a.removeEverywhere(ctx, target, &report)
+		err = a.removeEverywhere(ctx, target, &report)
+		return report, err
 	}
 	lasts, err := question.Lasts()
 	if err != nil {
