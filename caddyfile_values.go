@@ -49,7 +49,7 @@ func (p *optionParser) parseMatchers() (sets caddyhttp.RawMatcherSets, err error
 		name = segment[1].Text
 	}
 	if option == "count" {
-		if err = checkCountWords(d, segment); err != nil {
+		if err := checkCountWords(d, segment); err != nil {
 			return nil, err
 		}
 	}

@@ -35,6 +35,7 @@ type scriptRuns struct {
 }
 
 const (
+	byAddress    = "redis_ratelimit {\nkey {client_ip}\nlimit 99\nwindow 24h\n"
 	plainLimit   = "redis_ratelimit {\nkey {query.k}\nlimit 3\nwindow 24h\n"
 	showResponse = "\nheader X-Cost 3\nrespond /login {http.redis_ratelimit.source} 401\nrespond {http.redis_ratelimit.source}\nhandle_errors {\nrespond {http.redis_ratelimit.source}\n}\n"
 )
@@ -50,8 +51,11 @@ var scriptRunRows = []scriptRuns{
 	{row: "decided by a `lease`, which takes units of about 100 requests in one run", site: "redis_ratelimit {\nkey {query.k}\nlimit 100000\nwindow 1h\nlease 1s\n}", paths: three, source: "lease"},
 	{row: "two directives: each in its turn", site: "redis_ratelimit {\nname a\nkey {query.k}\nlimit 9\nwindow 24h\n}\nredis_ratelimit {\nname b\nkey {query.k}\nlimit 9\nwindow 24h\n}", paths: three},
 	{row: "policies enforced and in `dry_run`: calls of one batch", site: "redis_ratelimit {\npolicy a {\nkey {query.k}\nlimit 9\nwindow 24h\n}\npolicy b {\nkey {query.k}\nlimit 9\nwindow 24h\ndry_run\n}\n}", paths: three},
-	{row: "`count_if`, whose response counts", site: plainLimit + "count_if status 401\n}", paths: []string{"/login?k=CLIENT", "/login?k=CLIENT"}, status: http.StatusUnauthorized},
-	{row: "`count_if`, whose response does not count: take, refund", site: plainLimit + "count_if status 401\n}", paths: three},
+	{row: "`count_if` that takes first, whose response counts", site: plainLimit + "count_if status 401\n}", paths: []string{"/login?k=CLIENT", "/login?k=CLIENT"}, status: http.StatusUnauthorized},
+	{row: "`count_if` that takes first, whose response does not count: take, refund", site: plainLimit + "count_if status 401\n}", paths: three},
+	{row: "`count_if` that looks first, whose response counts: look, charge", site: byAddress + "count_if status 401\n}", paths: []string{"/login", "/login"}, status: http.StatusUnauthorized},
+	{row: "`count_if` that looks first, whose response does not count", site: byAddress + "count_if status 401\n}", paths: []string{"/", "/", "/"}},
+	{row: "`count` that does not match, beside other policies", site: "redis_ratelimit {\npolicy trap {\nkey {client_ip}\nlimit 1\nwindow 24h\ncount path /.env\nban 24h\n}\npolicy site {\nkey {client_ip}\nlimit 99\nwindow 24h\n}\n}", paths: []string{"/", "/", "/"}},
 	{row: "`cost`: take an estimate, correct it after the response", site: "redis_ratelimit {\nkey {query.k}\nlimit 1MB\nwindow 24h\ncost response_bytes\n}", paths: three},
 	{row: "`cost`, whose estimate was right", site: "redis_ratelimit {\nkey {query.k}\nlimit 99\nwindow 24h\nweight 3\ncost {http.response.header.X-Cost} 1\n}", paths: three},
 	{row: "`max_concurrent`: when a request begins and when it ends", site: "redis_ratelimit {\nkey {query.k}\nmax_concurrent 2\n}", paths: three},

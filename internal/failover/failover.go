@@ -350,6 +350,12 @@ func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
 	}
 }
 
+// Looking returns the units of looks that are in flight on this node in a policy: see [limiter.Check].InFlight.
+func (f *Store) Looking(p *limiter.Policy) int64 { return f.unsettled.looksIn(p) }
+
+// LookingAt returns the units of looks of a check's quota that are in flight on this node.
+func (f *Store) LookingAt(c *limiter.Check) int64 { return f.unsettled.looksAt(c) }
+
 // effectiveSource returns the store that decided for a source: the only one there is, or the one that leased units.
 func (f *Store) effectiveSource(source limiter.Source) limiter.Source {
 	switch {

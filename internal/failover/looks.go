@@ -103,9 +103,9 @@ func endLooks(checks []limiter.Check) {
 	}
 }
 
-// Looking returns the units of looks that are in flight on this node in a policy.
-func (f *Store) Looking(p *limiter.Policy) (units int64) {
-	for s := range f.unsettled.shards.All() {
+// looksIn returns the units of looks that are in flight in a policy.
+func (u *unsettled) looksIn(p *limiter.Policy) (units int64) {
+	for s := range u.shards.All() {
 		s.mu.Lock()
 		for name, q := range s.quotas {
 			if name.Policy == p.ID {
@@ -117,9 +117,9 @@ func (f *Store) Looking(p *limiter.Policy) (units int64) {
 	return units
 }
 
-// LookingAt returns the units of looks of a check's quota that are in flight on this node.
-func (f *Store) LookingAt(c *limiter.Check) int64 {
-	s := f.unsettled.shards.Of(c.Key.String())
+// looksAt returns the units of looks of a check's quota that are in flight.
+func (u *unsettled) looksAt(c *limiter.Check) int64 {
+	s := u.shards.Of(c.Key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.quotas[limiter.QuotaNameOf(c)].looking

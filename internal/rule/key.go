@@ -292,6 +292,16 @@ func (t *KeyTemplate) ReadsBody() bool {
 // IsAddress reports whether keys are a client's address and nothing else.
 func (t *KeyTemplate) IsAddress() bool { return len(t.parts) == 1 && t.parts[0].address }
 
+// isOfAddressAlone reports whether keys have the client's address, and no other value.
+func (t *KeyTemplate) isOfAddressAlone() bool {
+	for i := range t.parts {
+		if t.parts[i].Name != "" && !t.parts[i].address {
+			return false
+		}
+	}
+	return t.HasAddress()
+}
+
 // IsAddressKey reports whether a key is one of [KeyTemplate.addressKey].
 func IsAddressKey(key limiter.EncodedKey) bool { return strings.HasPrefix(key.String(), addressMark) }
 

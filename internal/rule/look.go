@@ -29,36 +29,22 @@ type looking struct {
 	onlySafe bool  // requests that may be guesses of a secret take
 }
 
-// lookingOf returns which requests of a rule look first.
-func lookingOf(r *Rule) looking {
+// lookingOf returns which requests look first of a rule whose count_if judges responses. The number is that of in_flight; nil: the
+// default, by whether keys have the client's address alone.
+func lookingOf(inFlight *int64, byAddress bool) looking {
 	switch {
-	case r.CountIf == nil || r.estimates():
-		return looking{}
-	case r.InFlight != nil:
-		return looking{inFlight: *r.InFlight}
-	case r.Key.isOfAddressAlone():
+	case inFlight != nil:
+		return looking{inFlight: *inFlight}
+	case byAddress:
 		return looking{inFlight: DefaultInFlight, onlySafe: true}
 	}
 	return looking{}
 }
 
-// InFlightDefault returns how many units of a key look at once on a node where in_flight is left out.
-func (r *Rule) InFlightDefault() int64 {
-	own := *r
-	own.InFlight = nil
-	return lookingOf(&own).inFlight
-}
-
-// LooksFirst returns how many units of a key look at once on a node before their response is known, and whether those alone
-// do that are safe: GET, HEAD, OPTIONS and TRACE without a credential. Most is 0 if all requests take.
-func (r *Rule) LooksFirst() (most int64, onlySafe bool) {
-	return r.looking.inFlight, r.looking.onlySafe
-}
-
-// lookFirst makes a check that takes one that looks first, if the request is one of those.
-func (r *Rule) lookFirst(c *limiter.Check, q *request) {
-	if r.looking.inFlight > 0 && (!r.looking.onlySafe || isSafe(q.Request)) {
-		c.Look, c.InFlight, c.Refundable = true, r.looking.inFlight, false
+// first makes a check that takes one that looks first, if its request is one of those.
+func (l looking) first(c *limiter.Check, r *http.Request) {
+	if l.inFlight > 0 && (!l.onlySafe || isSafe(r)) {
+		c.Look, c.InFlight, c.Refundable = true, l.inFlight, false
 	}
 }
 
@@ -87,20 +73,4 @@ func isSafeMethod(method string) bool {
 		return true
 	}
 	return false
-}
-
-// isOfAddressAlone reports whether keys have the client's address, and no other value.
-func (t *KeyTemplate) isOfAddressAlone() bool {
-	for i := range t.parts {
-		if t.parts[i].Name != "" && !t.parts[i].address {
-			return false
-		}
-	}
-	return t.HasAddress()
-}
-
-// looksByBody reports whether a request that only looks needs a value of its body: for the key or the limit, and not for the
-// weight, which is one unit.
-func (r *Rule) looksByBody() bool {
-	return r.keysBody || r.Numbers.LimitFrom.isOfBody() || r.Numbers.BurstFrom.isOfBody()
 }

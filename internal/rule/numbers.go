@@ -100,7 +100,7 @@ func (s *Set) checkForRequest(rule *Rule, found *Finding, q *request, check *lim
 			return Looks
 		}
 		check.Weight = s.weightForRequest(rule, q, policy)
-		rule.lookFirst(check, q)
+		rule.looking.first(check, q.Request)
 	}
 	return status
 }

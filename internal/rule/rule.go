@@ -108,7 +108,9 @@ type Rule struct {
 // prepare sets isConstant and baseCheck.
 func (r *Rule) prepare() {
 	n := &r.Numbers
-	r.looking = lookingOf(r)
+	if r.looking = (looking{}); r.CountIf != nil && !r.estimates() {
+		r.looking = lookingOf(r.InFlight, r.Key.isOfAddressAlone())
+	}
 	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == "" && len(r.Count) == 0 && r.looking == looking{}
 	r.baseCheck = limiter.Check{
 		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.of(r.Policy), Refundable: r.refunds(), Charges: r.Cost.From != "", Unit: r.Unit(),
@@ -265,6 +267,18 @@ func (r *Rule) BodyOptions() (names []string) {
 		}
 	}
 	return names
+}
+
+// looksByBody reports whether a request that only looks needs a value of its body: for the key or the limit, and not for the
+// weight, which is one unit.
+func (r *Rule) looksByBody() bool {
+	return r.keysBody || r.Numbers.LimitFrom.isOfBody() || r.Numbers.BurstFrom.isOfBody()
+}
+
+// LooksFirst returns how many units of a key look at once on a node before their response is known, and whether those alone
+// do that are safe: GET, HEAD, OPTIONS and TRACE without a credential. Most is 0 if all requests take.
+func (r *Rule) LooksFirst() (most int64, onlySafe bool) {
+	return r.looking.inFlight, r.looking.onlySafe
 }
 
 // ReadsBody reports whether the set reads request bodies.
