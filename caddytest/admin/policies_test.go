@@ -45,11 +45,12 @@ login: 3 requests per 15 minutes for all clients together
                count_if matched 3 of 3 responses
 `, `
 wrong: 500 requests per 15 minutes for each client address
-  count_if     status 418
+  count_if      status 418
+  looking here  0
 `, `
-  since start  125 requests met, 0 denied, 0 would be denied, 0 counted, 2
-               denied by other policies
-!              count_if matched 0 of 123 responses
+  since start   125 requests met, 0 denied, 0 would be denied, 0 counted, 2
+                denied by other policies
+!               count_if matched 0 of 123 responses
 `, `
 site: 1,000 requests per calendar month (Europe/Berlin) for each client address
   dry_run

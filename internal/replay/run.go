@@ -77,7 +77,7 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
 	for i := range v.Decisions {
 		d := &v.Decisions[i]
-		if d.Policy != 0 || d.LeftOut {
+		if d.Policy != 0 || d.LeftOut || d.Looked {
 			continue
 		}
 		s.add(d.Key, e.Time, e.Ends, d.Weight, d.Returned)

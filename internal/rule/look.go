@@ -56,9 +56,11 @@ func onlyLook(c *limiter.Check) {
 // OnlyLooks reports whether a check looks at a quota and is not charged for its response either.
 func OnlyLooks(c *limiter.Check) bool { return c.Look && c.InFlight == 0 }
 
-// isSafe reports whether a request changes nothing, by the method that the client sent too, and guesses no credential.
+// isSafe reports whether a request changes nothing, by the method that the client sent too, and guesses no credential. Requests of a
+// log have no method beside their own.
 func isSafe(r *http.Request) bool {
-	if original, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && !isSafeMethod(original.Method) {
+	original, _ := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request)
+	if original.Method != "" && !isSafeMethod(original.Method) {
 		return false
 	}
 	if !isSafeMethod(r.Method) || len(r.Header["Proxy-Authorization"]) > 0 || len(r.Header["Authorization"]) > 0 {

@@ -124,14 +124,17 @@ func (s *Simulation) decide(v *visit, q gate.CheckGroup) (passes bool) {
 		c := &q.Checks[i]
 		r := v.limiter.Rules.RuleOf(c)
 		response := s.response(v, r)
-		weight := c.Weight
-		if rule.OnlyLooks(c) {
-			weight = 0
+		weight, looked, returned := c.Weight, rule.OnlyLooks(c), !r.Counts(&response)
+		switch {
+		case looked:
+			weight, returned = 0, false
+		case c.Look:
+			returned = !r.CountsLook(&response)
 		}
 		d := replay.Decision{
 			Key: c.Key.String(), Weight: weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: q.DryRun,
-			Returned: !r.Counts(&response), Taken: passes,
+			Returned: returned, Taken: passes, Looked: looked,
 		}
 		if r.Key.Contains(v.request, v.repl, accesslog.Redacted) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++

@@ -101,13 +101,34 @@ func TestReplay_tells_what_was_given_back_and_what_only_pretends(t *testing.T) {
 	for status, returned := range map[int]bool{400: true, 499: false, 500: true, 502: false, 503: true, 504: false, 529: true} {
 		e.Status = status
 		d := simulateCaddyfile(t, perStatus).Play(e).Decisions[0]
+		assert.ErrorIf(t, !d.Returned, "a GET, which looks first, of status %d: %+v", status, d)
+		e.Method = http.MethodPost
+		d = simulateCaddyfile(t, perStatus).Play(e).Decisions[0]
 		assert.ErrorIf(t, d.Returned != returned, "status %d, of which the log shows what it shows: %+v", status, d)
+		e.Method = http.MethodGet
 	}
 	e.Status = 401
 	dry := strings.Replace(nasaSite("1 1m", "gcra"), "algorithm", "dry_run\nalgorithm", 1)
 	if d := simulateCaddyfile(t, dry).Play(e).Decisions[0]; !d.DryRun {
 		t.Errorf("a dry run: %+v", d)
 	}
+}
+
+// TestReplay_count plays a trap, which all other requests look at.
+func TestReplay_count(t *testing.T) {
+	r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit {client_ip} 1 10m {\n\t\tcount path /.env\n\t\tban 1h\n\t}\n}\n")
+	e := visitOf("h")
+	for range 5 {
+		v := r.Play(e)
+		assert.ErrorIf(t, v.Outcome != replay.Allowed || !v.Decisions[0].Looked || v.Decisions[0].Weight != 0, "an honest request: %+v", v)
+	}
+	honest := e.URI
+	e.URI = "/.env"
+	v := r.Play(e)
+	assert.ErrorIf(t, v.Outcome != replay.Allowed || v.Decisions[0].Looked || v.Decisions[0].Weight != 1, "the trap: %+v", v)
+	e.URI = honest
+	v = r.Play(e)
+	assert.ErrorIf(t, v.Outcome != replay.Denied || !v.Decisions[0].Denied, "a request after the trap: %+v", v)
 }
 
 func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
