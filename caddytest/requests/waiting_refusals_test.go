@@ -169,16 +169,16 @@ func TestWaiting_composition(t *testing.T) {
 		}
 		r := upstream.Begin(t, n, "/?k=a&tokens=7")
 		n.Get(t, "/quick/brief?k=a&tokens=7").Want(t, http.StatusTooManyRequests, "denied max_concurrent")
-		remain("a", 7, 8, 7, 70) // a unit each by the one that runs; the one refused keeps its weight, as behind any limit
+		remain("a", 7, 8, 7, 80) // a unit each by the one that runs; the one refused has its estimate back, as behind any limit
 		upstream.EndOne()
 		<-r.Ended
-		remain("a", 7, 8, 8, 73)
+		remain("a", 7, 8, 8, 83)
 		r = upstream.Begin(t, n, "/?k=a&tokens=7")
 		waits := beginWaiting(t, n, 1, "/quick?k=a&tokens=7")
 		upstream.EndOne()
 		<-r.Ended
 		waits()[0].Want(t, http.StatusOK, "")
-		remain("a", 5, 6, 8, 59)
+		remain("a", 5, 6, 8, 69)
 		checkNothingRuns(t, n, "a", 1)
 		n.CheckMetric(t, `running{policy="others"}`, 0)
 	})
