@@ -177,7 +177,8 @@ type Policy struct {
 	// none.
 	Notify []float64 `json:"notify,omitempty"`
 
-	parsed rule.Rule // by check; see parseRule
+	parsed     rule.Rule // by check; see parseRule
+	countsNone bool      // by check: no request can be one that count matches
 }
 
 // policyOptions are the options of a policy, in the order in which errors name and check them.

@@ -213,6 +213,7 @@ func (p *Policy) checkCount(*limiter.Policy) error {
 	if len(p.Count) > 0 && reflect.DeepEqual(p.Count, p.Match) {
 		return errors.New("count: the same matcher as match, so that all requests count; leave it out")
 	}
+	p.countsNone = p.lacksCounted() // while the matchers are texts
 	return checkMatcherSets("count", p.Count)
 }
 

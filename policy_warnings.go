@@ -50,6 +50,10 @@ func (p *Policy) warnings() (texts []string) {
 		ofArray      = "policy %q: %s has a number for a name; if it is the index of an array, no value is read there: write another key"
 		ofConnection = "policy %q: the key has %s, which has the port of the connection, so that each connection has a quota of its own" + fix
 	)
+	if p.countsNone {
+		texts = append(texts, fmt.Sprintf("policy %q: count has no path that match has, so that no request takes units; "+
+			"write in match which requests the policy is for, those of count among them", p.Name))
+	}
 	for _, header := range p.parsed.Key.Headers() {
 		if slices.Contains(clientHeaders, header) {
 			text := fmt.Sprintf(ofClient, p.Name, header)
@@ -78,4 +82,38 @@ func (p *Policy) warnings() (texts []string) {
 		}
 	}
 	return texts
+}
+
+// lacksCounted reports whether no request can be one that count matches, as match is for fixed paths alone and count for others. What
+// is not certain is not reported.
+func (p *Policy) lacksCounted() bool {
+	counted, fixed := []string{}, []string{}
+	for _, set := range p.Count {
+		paths := valuesOf(set, "path")
+		if len(paths) == 0 {
+			return false
+		}
+		counted = append(counted, paths...)
+	}
+	for _, set := range p.Match {
+		paths := valuesOf(set, "path")
+		if len(paths) == 0 || slices.ContainsFunc(paths, func(path string) bool { return strings.ContainsAny(path, "*{?[%\\") }) {
+			return false
+		}
+		fixed = append(fixed, paths...)
+	}
+	return len(counted) > 0 && len(fixed) > 0 && !slices.ContainsFunc(counted, func(pattern string) bool { return meetsAny(pattern, fixed) })
+}
+
+// meetsAny reports whether a pattern may match one of some paths without wildcards, in any form that routers take for it.
+func meetsAny(pattern string, paths []string) bool {
+	prefix, wild := strings.CutSuffix(strings.ToLower(pattern), "*")
+	if strings.ContainsAny(prefix, "*{?[%\\") {
+		return true
+	}
+	prefix = strings.TrimRight(prefix, "/")
+	return slices.ContainsFunc(paths, func(path string) bool {
+		path = strings.TrimRight(strings.ToLower(path), "/")
+		return path == prefix || wild && strings.HasPrefix(path, prefix) || strings.HasPrefix(prefix, path+".") // an extension
+	})
 }
