@@ -25,7 +25,7 @@ var runningFaults = []runningFault{
 	{"nothing, 2 nodes with 200 clients each", undisturbed},
 	{"node killed with 50 requests running", nodeKilled},
 	{"node stopped for less than node_timeout", nodeStopped(crowdTimeout/3, false)},
-	{"node stopped for longer than node_timeout", nodeStopped(crowdTimeout+time.Second, true)},
+	{"node stopped for longer than node_timeout", nodeStopped(lostTimeout+time.Second, true)},
 	{"Redis killed and restarted empty", onOneRedis(true, redisKilled)},
 	{"Redis killed and restarted with its data", onOneRedis(false, redisRestarted, "--appendonly", "yes", "--appendfsync", "no")},
 	{"Redis paused and resumed", onOneRedis(false, redisPaused)},
@@ -33,7 +33,7 @@ var runningFaults = []runningFault{
 	{"failover to a replica that lags", replicaLags},
 	{"failover by command", failoverByCommand},
 	{"one node parted from Redis for less than node_timeout", nodeParted(crowdTimeout/3, false)},
-	{"one node parted from Redis for longer", nodeParted(crowdTimeout+time.Second, true)},
+	{"one node parted from Redis for longer", nodeParted(lostTimeout+time.Second, true)},
 	{"Redis's clock 10 s ahead, and back", clockStepped},
 }
 
@@ -145,7 +145,7 @@ func nodeParted(span time.Duration, forgets bool) func(t *testing.T) *crowd {
 	return func(t *testing.T) *crowd {
 		server := redistest.Start(t)
 		c := newCrowd(t, 20, server.Addr)
-		c.keepUnless(forgets)
+		c.outlast(forgets)
 		proxy := redistest.NewProxy(t, server.Addr)
 		c.addresses[0] = proxy.Addr
 		c.begin(t, 5, 0)
@@ -163,7 +163,7 @@ func nodeParted(span time.Duration, forgets bool) func(t *testing.T) *crowd {
 func nodeStopped(span time.Duration, forgets bool) func(t *testing.T) *crowd {
 	return func(t *testing.T) *crowd {
 		c := newCrowd(t, 20, redistest.Start(t).Addr)
-		c.keepUnless(forgets)
+		c.outlast(forgets)
 		c.begin(t, 5, 5)
 		c.forgets, c.loses = forgets, forgets
 		assert.Must(t, c.nodes[0].Command.Process.Signal(syscall.SIGSTOP))

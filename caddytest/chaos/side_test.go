@@ -207,7 +207,7 @@ func (s *side) awaitFull(t *testing.T, since time.Time, bound int) time.Duration
 		if most == s.crowd.limit {
 			return took
 		}
-		assert.FatalIf(t, isLong() && took > crowdTimeout*4/3+10*crowdLook || took > time.Minute,
+		assert.FatalIf(t, isLong() && took > s.crowd.timeout*4/3+10*crowdLook || took > time.Minute,
 			"%s: %d requests run at once after %v, want %d", s.name, most, took, s.crowd.limit)
 	}
 }
