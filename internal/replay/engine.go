@@ -47,6 +47,7 @@ type Decision struct {
 	Refunded int64 // units of the weight that are refunded after the response
 	EmptyKey bool  // a placeholder of the key was empty in the log
 	LeftOut  bool  // the policy did not count the request for that reason
+	Looks    bool  // the request looked first: the response charges its units, unless they are Returned
 	Looked   bool  // the policy's count does not match: the request took nothing, and weighs nothing
 
 	// RetryAfter is the time until the denied request would have passed; negative for never.

@@ -80,7 +80,7 @@ func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
 		if d.Policy != 0 || d.LeftOut || d.Looked {
 			continue
 		}
-		s.add(d.Key, e.Time, e.Ends, d.Weight, d.Returned)
+		s.add(d.Key, e.Time, e.Ends, d.Weight, d.afterwards())
 	}
 }
 

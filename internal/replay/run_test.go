@@ -200,7 +200,7 @@ func TestSuggester_running_brute_force(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range runs {
-			s.add(r.key, r.began, r.end, r.weight, false)
+			s.add(r.key, r.began, r.end, r.weight, kept)
 		}
 		ladders, err := s.play()
 		if err != nil {

@@ -107,18 +107,45 @@ func isBucket(algorithm string) bool {
 // TriesRunning reports whether limits of running requests are tried.
 func (s *Suggester) TriesRunning() bool { return s.atOnce != nil }
 
+// afterwards is what a response makes of the units of its request.
+type afterwards uint8
+
+// What a response makes of units.
+const (
+	kept         afterwards = iota // they were taken, and stay
+	refunded                       // they were taken, and return
+	charged                        // the request looked, and is charged
+	neverCharged                   // the request looked
+)
+
+// afterwards returns what the response makes of the units of a decision.
+func (d *Decision) afterwards() afterwards {
+	switch {
+	case d.Looks && d.Returned:
+		return neverCharged
+	case d.Looks:
+		return charged
+	case d.Returned:
+		return refunded
+	}
+	return kept
+}
+
 // add adds a request that met the policy: its key, the instants of its start and of its end in microseconds since the Unix
 // epoch, and its weight. An end of 0 is unknown. A weight of 0 takes nothing and passes. A start before the last one
-// counts as the last one. The units of a request that is returned are refunded at its end. Where weights are units of a
+// counts as the last one. What becomes of the units does so at its end. Where weights are units of a
 // window, each request counts as one that runs.
-func (s *Suggester) add(key string, began, ends, weight int64, returned bool) {
+func (s *Suggester) add(key string, began, ends, weight int64, then afterwards) {
 	s.last = max(s.last, began)
 	units, back := weight, int64(0)
-	if returned {
+	if then == refunded || then == charged {
 		back = max(ends, s.last)
 	}
 	if len(s.names) == 0 {
 		units = 0 // nothing is tried on it
+	}
+	if then == charged || then == neverCharged {
+		units = -units
 	}
 	s.met.add(key, s.last, back, units)
 	if !s.TriesRunning() {

@@ -171,7 +171,11 @@ func addAll(suggester *Suggester, traffic []asked) {
 		if a.took > 0 {
 			ends = a.micros + a.took
 		}
-		suggester.add(a.key, a.micros, ends, a.weight, a.returned)
+		then := kept
+		if a.returned {
+			then = refunded
+		}
+		suggester.add(a.key, a.micros, ends, a.weight, then)
 	}
 }
 
@@ -269,7 +273,7 @@ func TestSuggester_sample_of_busy_keys(t *testing.T) {
 	s.met.most = 10_000
 	const requests = 100_000
 	for i := range requests {
-		s.add([]string{"bot", "crawler"}[i%2], peakStart+int64(i)*1_000_000, 0, 1, false) // 30 a minute
+		s.add([]string{"bot", "crawler"}[i%2], peakStart+int64(i)*1_000_000, 0, 1, kept) // 30 a minute
 	}
 	l := finish(t, s).Ladders[0]
 	if l.Sample == nil || l.Sample.CutClients != 2 || l.Sample.Share != 1 || l.Sample.Requests > 10_000 || l.Sample.MostOfClient > 5_000 {

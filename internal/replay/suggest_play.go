@@ -89,8 +89,9 @@ func (t *trial) play(requests []int32, limit int64) error {
 			giveBack(store, ended.check)
 		}
 		now = r.at
-		checks[0] = limiter.Check{Policy: policy, Key: t.sample.keys[r.key].name, Weight: int64(r.weight)}
-		checks[0].Refundable = r.back > 0 && t.settings.Refunds
+		looks := r.weight < 0
+		checks[0] = limiter.Check{Policy: policy, Key: t.sample.keys[r.key].name, Weight: r.units(), Look: looks && t.settings.Refunds}
+		checks[0].Refundable = r.back > 0 && !looks && t.settings.Refunds
 		if _, err := store.Decide(context.Background(), checks); err != nil {
 			return err
 		}
@@ -107,14 +108,22 @@ func (t *trial) play(requests []int32, limit int64) error {
 	return nil
 }
 
-// giveBack returns what a check has taken: the units of a request that runs, or the refund of one that is not counted.
+// giveBack returns what a check has taken: the units of a request that runs, or the refund of one that is not counted. A look is
+// charged.
 func giveBack(store *memory.Store, check limiter.Check) {
 	if check.Policy.CountsRunning {
 		store.EndRunning([]limiter.Check{check})
 		return
 	}
-	store.Settle(check, 0)
+	cost := int64(0)
+	if check.Look {
+		cost = check.Weight
+	}
+	store.Settle(check, cost)
 }
+
+// units returns the units that a request asks for.
+func (r *sampledRequest) units() int64 { return max(int64(r.weight), -int64(r.weight)) }
 
 // touched returns what the last limit denied.
 func (t *trial) touched() (d denials) {
@@ -135,7 +144,7 @@ func (t *trial) ladder(limits []int64) (Ladder, error) {
 	for i := range requests {
 		r := &t.sample.requests[i]
 		requests[i] = int32(i)
-		t.units[r.key] += int64(r.weight)
+		t.units[r.key] += r.units()
 	}
 	keys := estimate.report.Clients
 	wanted := []struct {

@@ -38,8 +38,8 @@ type sample struct {
 // sampledRequest is one request. Times are microseconds since the Unix epoch.
 type sampledRequest struct {
 	at     int64
-	back   int64 // when its units come back: at a refund, or as a running request ends; 0: never
-	weight int32
+	back   int64 // when its units come back, at a refund or as a running request ends, or are charged for a look; 0: never
+	weight int32 // below 0: of a look
 	key    int32
 }
 
@@ -58,7 +58,7 @@ func newSample() *sample {
 
 func (s *sample) has(k *sampledKey) bool { return k.hash>>(64-s.halvings) == 0 } // a shift by 64 gives 0
 
-// add adds a request. Instants never decrease.
+// add adds a request, a look by a weight below 0. Instants never decrease.
 func (s *sample) add(key string, at, back, weight int64) {
 	s.total++
 	number, known := s.numbers[key]
@@ -73,7 +73,7 @@ func (s *sample) add(key string, at, back, weight int64) {
 	}
 	k := &s.keys[number]
 	k.requests++
-	if weight < 1 {
+	if weight == 0 {
 		return
 	}
 	k.weighted++
@@ -81,7 +81,7 @@ func (s *sample) add(key string, at, back, weight int64) {
 		return
 	}
 	k.kept++
-	s.requests = append(s.requests, sampledRequest{at: at, back: back, weight: int32(min(weight, highestLimit+1)), key: number})
+	s.requests = append(s.requests, sampledRequest{at: at, back: back, weight: int32(max(-highestLimit-1, min(weight, highestLimit+1))), key: number})
 	for len(s.requests) > s.most {
 		s.shrink()
 	}

@@ -36,7 +36,7 @@ func finish(t testing.TB, s *Suggester) *suggestions {
 func TestSuggester_untouched(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
 	for client := range 1000 { // client n asks for n units
-		s.add(fmt.Sprint(client), peakStart, 0, int64(client), false)
+		s.add(fmt.Sprint(client), peakStart, 0, int64(client), kept)
 	}
 	for _, l := range finish(t, s).Ladders {
 		assert.ErrorIf(t, l.Untouched99 != 989 || l.Untouched999 != 998 || l.Untouched100 != 999,
@@ -46,8 +46,8 @@ func TestSuggester_untouched(t *testing.T) {
 
 func TestSuggester_untouched_none(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 5, Window: time.Minute})
-	s.add("a", peakStart, 0, 1<<62, false)
-	s.add("a", peakStart, 0, highestLimit, false)
+	s.add("a", peakStart, 0, 1<<62, kept)
+	s.add("a", peakStart, 0, highestLimit, kept)
 	for _, l := range finish(t, s).Ladders {
 		if last := l.Limits[len(l.Limits)-1]; l.Untouched100 != 0 || last != (limitResult{highestLimit, 1, 1}) {
 			t.Errorf("%s: %d leaves all untouched, last %+v", l.Algorithm, l.Untouched100, last)
@@ -71,11 +71,11 @@ func TestSuggester_dominant_client(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 100, Window: time.Minute})
 	for client := range 78 {
 		for range 1 + client*30/78 {
-			s.add(fmt.Sprint(client), peakStart, 0, 1, false)
+			s.add(fmt.Sprint(client), peakStart, 0, 1, kept)
 		}
 	}
 	for i := range 100_000 {
-		s.add("bot", peakStart+int64(i)*30_000, 0, 1, false)
+		s.add("bot", peakStart+int64(i)*30_000, 0, 1, kept)
 	}
 	for _, l := range finish(t, s).Ladders {
 		first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
@@ -94,7 +94,7 @@ func TestSuggester_useful_limits(t *testing.T) {
 	for _, own := range []int64{3, 77, 1_000_000} {
 		s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: own, Window: time.Minute})
 		for i := range 20_000 {
-			s.add("busy", peakStart+int64(i), 0, 1, false)
+			s.add("busy", peakStart+int64(i), 0, 1, kept)
 		}
 		for _, l := range finish(t, s).Ladders {
 			first, last := l.Limits[0], l.Limits[len(l.Limits)-1]
@@ -166,7 +166,7 @@ func TestSuggester_NotTried(t *testing.T) {
 			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute}, "leaky_bucket")
 			tt.policy.MaxDelay = (*description.Seconds)(tt.delay)
 			s.leaveOut(&tt.policy)
-			s.add("a", peakStart, 0, 1, false)
+			s.add("a", peakStart, 0, 1, kept)
 			r := finish(t, s)
 			assert.ErrorIf(t, !slices.Equal(r.NotTried, tt.want) || (r.OwnLimit == 5) != (tt.want == nil), "own limit %d, %q, want %q", r.OwnLimit, r.NotTried, tt.want)
 			tableSays(t, &Result{Suggestions: r}, tt.want...)

@@ -134,7 +134,7 @@ func (s *Simulation) decide(v *visit, q gate.CheckGroup) (passes bool) {
 		d := replay.Decision{
 			Key: c.Key.String(), Weight: weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
 			EmptyKey: rule.IsAddressKey(c.Key), DryRun: q.DryRun,
-			Returned: returned, Taken: passes, Looked: looked,
+			Returned: returned, Taken: passes, Looks: c.Look && !looked, Looked: looked,
 		}
 		if r.Key.Contains(v.request, v.repl, accesslog.Redacted) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++

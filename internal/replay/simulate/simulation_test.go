@@ -216,7 +216,9 @@ func TestSimulation_settles_when_responses_end(t *testing.T) {
 	}{
 		{"a charge", "cost response_bytes", 1, 30, "aa", "ad"},
 		{"a refund", "cost response_bytes", 30, 0, "ad", "aa"},
-		{"a refund of all", "count_if status 401", 30, 0, "ad", "aa"},
+		{"a refund of all", "count_if status 401\n\t\tin_flight 0", 30, 0, "ad", "aa"},
+		{"a look", "count_if status 401", 30, 0, "aa", "aa"},
+		{"a look that is charged", "count_if status 200", 30, 0, "aa", "ad"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			site := fmt.Sprintf(costSite, 30, test.weight, test.option)
