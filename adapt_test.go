@@ -29,7 +29,7 @@ func TestAdapt_goldenFiles(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".caddyfiletest"), func(t *testing.T) {
 			text := assert.NoError(os.ReadFile(path))(t)
 			input, want, found := strings.Cut(string(text), tenDashes)
-			assert.FatalIf(t, !found && !*update, "the file has no line of ten dashes")
+			assert.FatalIf(t, !found && !*update, "the file has no line of ten dashes; -update adds it")
 			input = strings.TrimSuffix(input, "\n") + "\n"
 			got, adapted := adaptInFolder(t, input)
 			if *update && (adapted || !isFramed(got, want)) {
