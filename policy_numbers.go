@@ -198,7 +198,7 @@ func (p *Policy) checkReserve(policy *limiter.Policy) error {
 	return p.parsed.Reserve.Check(policy, p.Weight, p.isDynamic())
 }
 
-// checkMatch refuses matchers that no request can meet.
+// checkMatcherSets refuses matchers of an option that no request can meet.
 func checkMatcherSets(option string, sets caddyhttp.RawMatcherSets) error {
 	for _, set := range sets {
 		if err := checkMatchers(option, set); err != nil {

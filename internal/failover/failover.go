@@ -151,15 +151,7 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 		f.awaitRefunds(checks)
 	}
 	f.local.DecideNow(checks)
-	if n.looks && !limiter.Allowed(checks) {
-		endLooks(checks)
-	}
-	if n.bans {
-		f.confirmTaken(checks, limiter.SourceMemory)
-	}
-	if n.refunds {
-		f.shortenRetryAfter(checks)
-	}
+	f.afterDecision(checks, n, limiter.SourceMemory)
 	return limiter.SourceMemory, nil
 }
 
@@ -261,15 +253,10 @@ func (f *Store) conclude(
 		}
 		return f.Fallback(mode, checks, err)
 	}
-	if n.looks && !limiter.Allowed(checks) {
-		endLooks(checks)
-	}
 	if f.denied != nil && !limiter.Allowed(checks) {
 		f.denied.learn(checks, asked)
 	}
-	if n.bans {
-		f.confirmTaken(checks, limiter.SourceRedis)
-	}
+	f.afterDecision(checks, n, limiter.SourceRedis)
 	if n.running {
 		f.local.StartRunning(checks)
 	}
@@ -277,9 +264,6 @@ func (f *Store) conclude(
 		for i := range checks {
 			f.local.RememberLease(&checks[i], leased) // for an outage, in which leased units are used
 		}
-	}
-	if n.refunds {
-		f.shortenRetryAfter(checks)
 	}
 	return limiter.SourceRedis, nil
 }
@@ -309,15 +293,7 @@ func (f *Store) Fallback(mode limiter.FailMode, checks []limiter.Check, reason e
 		return limiter.SourceFallback, nil
 	}
 	f.decideInOutage(checks, reason)
-	if n.looks && !limiter.Allowed(checks) {
-		endLooks(checks)
-	}
-	if n.bans {
-		f.confirmTaken(checks, limiter.SourceFallback)
-	}
-	if n.refunds {
-		f.shortenRetryAfter(checks)
-	}
+	f.afterDecision(checks, n, limiter.SourceFallback)
 	return limiter.SourceFallback, nil
 }
 
@@ -354,7 +330,7 @@ func (f *Store) decideInOutage(checks []limiter.Check, reason error) {
 func (f *Store) Looking(p *limiter.Policy) int64 { return f.unsettled.looksIn(p) }
 
 // LookingAt returns the units of looks of a check's quota that are in flight on this node.
-func (f *Store) LookingAt(c *limiter.Check) int64 { return f.unsettled.looksAt(c) }
+func (f *Store) LookingAt(c *limiter.Check) int64 { return f.unsettled.at(c).looking }
 
 // effectiveSource returns the store that decided for a source: the only one there is, or the one that leased units.
 func (f *Store) effectiveSource(source limiter.Source) limiter.Source {
@@ -384,6 +360,19 @@ func (f *Store) retain() bool { return f.shared == nil || f.shared.Uses.Acquire(
 func (f *Store) release() {
 	if f.shared != nil {
 		f.shared.Uses.Release()
+	}
+}
+
+// afterDecision does what follows on each decision of a store.
+func (f *Store) afterDecision(checks []limiter.Check, n needs, source limiter.Source) {
+	if n.looks && !limiter.Allowed(checks) {
+		endLooks(checks)
+	}
+	if n.bans {
+		f.confirmTaken(checks, source)
+	}
+	if n.refunds {
+		f.shortenRetryAfter(checks)
 	}
 }
 

@@ -30,7 +30,7 @@ func (*look) Begin(*limiter.Check) {}
 // End implements [limiter.Awaited]. The second time it changes nothing.
 func (l *look) End(c *limiter.Check) {
 	if l.units > 0 {
-		l.in.addLooking(c, -l.units)
+		l.in.add(c, unsettledQuota{looking: -l.units})
 		l.units = 0
 	}
 }
@@ -83,16 +83,6 @@ func (u *unsettled) beginLook(c *limiter.Check) bool {
 	return true
 }
 
-// addLooking changes the units of a check's quota that are in flight.
-func (u *unsettled) addLooking(c *limiter.Check, units int64) {
-	s, name := u.shards.Of(c.Key.String()), limiter.QuotaNameOf(c)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.quotas[name]
-	q.looking += units
-	s.put(name, q)
-}
-
 // endLooks ends looks whose request did not pass.
 func endLooks(checks []limiter.Check) {
 	for i := range checks {
@@ -115,12 +105,4 @@ func (u *unsettled) looksIn(p *limiter.Policy) (units int64) {
 		s.mu.Unlock()
 	}
 	return units
-}
-
-// looksAt returns the units of looks of a check's quota that are in flight.
-func (u *unsettled) looksAt(c *limiter.Check) int64 {
-	s := u.shards.Of(c.Key.String())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.quotas[limiter.QuotaNameOf(c)].looking
 }

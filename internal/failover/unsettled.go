@@ -42,14 +42,14 @@ func (f *Store) awaitRefunds(checks []limiter.Check) {
 func (p *pending) Begin(c *limiter.Check) {
 	if p.in != nil && p.units == 0 {
 		p.units = limiter.Units(c)
-		p.in.add(c, p.units, clock.Now().Add(c.Result.ResetAfter))
+		p.in.add(c, unsettledQuota{units: p.units, until: clock.Now().Add(c.Result.ResetAfter)})
 	}
 }
 
 // End implements [limiter.Awaited]. The second time it changes nothing.
 func (p *pending) End(c *limiter.Check) {
 	if p.units > 0 {
-		p.in.add(c, -p.units, 0)
+		p.in.add(c, unsettledQuota{units: -p.units})
 		p.units = 0
 	}
 }

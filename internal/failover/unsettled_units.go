@@ -36,14 +36,13 @@ func (q *unsettledQuota) taken(now clock.Moment) int64 {
 	return q.units
 }
 
-// add adds to the unsettled units of a check's quota. They are forgotten at the given time, if that is not 0.
-func (u *unsettled) add(c *limiter.Check, units int64, until clock.Moment) {
+// add adds to what is unsettled of a check's quota. The units are forgotten at the given time, if that is not 0.
+func (u *unsettled) add(c *limiter.Check, more unsettledQuota) {
 	s, name := u.shards.Of(c.Key.String()), limiter.QuotaNameOf(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.quotas[name]
-	q.units += units
-	q.until = max(q.until, until)
+	q.units, q.looking, q.until = q.units+more.units, q.looking+more.looking, max(q.until, more.until)
 	s.put(name, q)
 }
 
@@ -61,9 +60,14 @@ func (s *unsettledShard) put(name limiter.QuotaName, q unsettledQuota) {
 
 // of returns the unsettled units of a check's quota that may still be refunded at a moment.
 func (u *unsettled) of(c *limiter.Check, now clock.Moment) int64 {
+	q := u.at(c)
+	return q.taken(now)
+}
+
+// at returns what is unsettled of a check's quota.
+func (u *unsettled) at(c *limiter.Check) unsettledQuota {
 	s := u.shards.Of(c.Key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	q := s.quotas[limiter.QuotaNameOf(c)]
-	return q.taken(now)
+	return s.quotas[limiter.QuotaNameOf(c)]
 }
