@@ -199,8 +199,9 @@ func TestFailover_lease_outage(t *testing.T) {
 			admitted++
 		}
 	}
-	for source != limiter.SourceLease {
+	for held := int64(0); held == 0; held, _ = f.Leased("outage", limiter.EncodeKey("k")) {
 		decide()
+		prolong(f)
 	}
 	server.Kill()
 	if decide(); source != limiter.SourceLease {
