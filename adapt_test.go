@@ -61,11 +61,15 @@ func isFramed(text, lines string) bool {
 	return lines != "" && strings.HasPrefix(text, all[0]) && strings.HasSuffix(text, all[len(all)-1])
 }
 
-// adaptInFolder returns the JSON, or the text of the error. The Caddyfile stands in a folder of its own.
+// waitingPage is a page of an operator's on which browsers wait.
+const waitingPage = `<meta http-equiv="refresh" content="1;url={challenge.link}"><link rel="stylesheet" href="{challenge.stylesheet}"><p>Acme`
+
+// adaptInFolder returns the JSON, or the text of the error. The Caddyfile stands in a folder of its own, with a page.
 func adaptInFolder(t *testing.T, input string) (output string, adapted bool) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	assert.Must(t, os.WriteFile("Caddyfile", []byte(input), 0o600))
+	assert.Must(t, os.WriteFile("wait.html", []byte(waitingPage), 0o600))
 	result, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(input), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return err.Error(), false

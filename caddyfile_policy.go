@@ -163,10 +163,10 @@ func (p *optionParser) parseLease(policy *Policy) (err error) {
 	return err
 }
 
-// parseChallenge reads how many passes a key has, and the limit of each.
+// parseChallenge reads how many passes a key has, the limit of each, and a block with the page.
 func (p *optionParser) parseChallenge(policy *Policy) (err error) {
 	args := p.RemainingArgs()
-	if len(args) > 2 || p.NextBlock(p.Nesting()) {
+	if len(args) > 2 {
 		return p.Err("challenge takes how many passes a key has, from 1 to 1000, and the limit of a pass, " +
 			"or none for 10 passes with the policy's limit")
 	}
@@ -177,6 +177,21 @@ func (p *optionParser) parseChallenge(policy *Policy) (err error) {
 	if len(args) == 2 && err == nil {
 		policy.Challenge.Limit, err = p.wholeNumber("challenge "+args[0], args[1])
 	}
+	for nesting := p.Nesting(); err == nil && p.NextBlock(nesting); {
+		err = p.parsePage(policy.Challenge)
+	}
+	return err
+}
+
+// parsePage reads the one option of a challenge's block.
+func (p *optionParser) parsePage(c *Challenge) (err error) {
+	switch {
+	case p.Val() != "page":
+		return p.Errf("challenge: unknown option %s; its block has page, such as page /etc/caddy/wait.html", secretfile.Redact(p.Val()))
+	case c.Page != "":
+		return p.Err("page: is given twice")
+	}
+	c.Page, err = caddyfileopt.Value(p.Dispenser)
 	return err
 }
 

@@ -21,7 +21,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 	case gate.NotLimited:
 		return next.ServeHTTP(w, r)
 	case gate.ReturnsFromChallenge:
-		return exchange.RedeemTicket()
+		once, request, err := exchange.RedeemToken()
+		if request == nil {
+			return err
+		}
+		return h.ServeHTTP(once, request, next)
 	case gate.AsksUsage:
 		return exchange.AnswerUsage(&evaluation)
 	case gate.Refused:

@@ -49,8 +49,9 @@ var (
 	})
 
 	challenges = storepool.Counter("challenges_total",
-		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; passed, the wait was over; "+
-			"no_cookies, the browser keeps none; invalid, what it brought back was forged, early, old or of another network.", "outcome")
+		"Browsers that were denied and may wait, by what became of them: shown, the page that waits; file, its style sheet was loaded; "+
+			"passed, the wait was over; cookieless, it was over, and the request went on for one page without a pass; no_cookies, the "+
+			"browser keeps none; early, it came back too early; invalid, what it brought back was forged, old or of another network.", "outcome")
 )
 
 // memoryOverflows reads the running app, as gauges do.
@@ -127,7 +128,7 @@ func observeBatch(size int, took time.Duration) {
 	batchSize.Observe(float64(size))
 }
 
-// byPolicy collects what this node runs, what waits here and what has looked, by policy. It asks the stores when it is read, so that a
+// byPolicy collects what this node runs, what waits here, has looked, and was denied a reserve, by policy. It asks the stores when it is read, so that a
 // request costs nothing for it, and a policy for which none runs or waits is shown with 0.
 type byPolicy struct{}
 
@@ -138,6 +139,8 @@ var (
 		"Requests that wait on this node now for others of their key to end, by policy with wait.", []string{"policy"}, nil)
 	lookedDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "looked_total"),
 		"Requests that passed and took no unit, since the policy's count does not match them, by policy with count.", []string{"policy"}, nil)
+	reserveDeniedDesc = prometheus.NewDesc(prometheus.BuildFQName(metricsNamespace, "", "reserve_denied_total"),
+		"Requests that were refused since what is left is reserved for others, by policy with reserve.", []string{"policy"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -145,6 +148,7 @@ func (byPolicy) Describe(descs chan<- *prometheus.Desc) {
 	descs <- runningDesc
 	descs <- waitingDesc
 	descs <- lookedDesc
+	descs <- reserveDeniedDesc
 }
 
 // Collect implements prometheus.Collector.
@@ -161,6 +165,9 @@ func (byPolicy) Collect(collected chan<- prometheus.Metric) {
 	}
 	for policy, looked := range names.Looked() {
 		collected <- prometheus.MustNewConstMetric(lookedDesc, prometheus.CounterValue, float64(looked), policy)
+	}
+	for policy, denied := range names.ReserveDenied() {
+		collected <- prometheus.MustNewConstMetric(reserveDeniedDesc, prometheus.CounterValue, float64(denied), policy)
 	}
 	waits := pool.Waits()
 	for _, policy := range names.Waiting() {

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -244,9 +245,13 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		l.Webhook = clientEvents{h.app.webhook, h.app.opened, h.LogKeys}
 	}
 	rules, registry := make([]rule.Rule, 0, len(h.Policies)), registeredPolicies{}
+	pages := map[string]*challenge.Page{} // by policy
 	for _, p := range h.Policies {
 		r, registered, err := h.newRule(ctx, p)
 		if err != nil {
+			return fmt.Errorf("policy %q: %w", p.Name, err)
+		}
+		if pages[p.Name], err = p.Challenge.readPage(); err != nil {
 			return fmt.Errorf("policy %q: %w", p.Name, err)
 		}
 		r.ShowsIETF = h.settings.headers&quotaheader.IETF != 0
@@ -260,7 +265,9 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	l.Rules.BodyPlan = l.Rules.BodyPlan.With(sources...)
 	l.ShowsDecision = h.app.elsewhere.decisions
 	for i := range l.Rules.Rules {
-		registered := registry[l.Rules.Rules[i].Policy.Name()]
+		name := l.Rules.Rules[i].Policy.Name()
+		registered := registry[name]
+		l.Pages = append(l.Pages, pages[name])
 		l.Counters, l.CountIfs = append(l.Counters, registered.counters), append(l.CountIfs, registered.countIf)
 	}
 	h.app.rules = append(h.app.rules, l.Rules)
@@ -298,6 +305,9 @@ func (h *Handler) newRule(ctx caddy.Context, p *Policy) (r rule.Rule, registered
 	}
 	if len(r.Count) > 0 {
 		registered.counters.CountLooks()
+	}
+	if r.Reserve != (rule.Reserve{}) {
+		registered.counters.CountReserve()
 	}
 	return r, registered, nil
 }

@@ -99,7 +99,9 @@ type Policy struct {
 	Ban *Ban `json:"ban,omitempty"`
 
 	// Lets denied browsers wait on a page instead of refusing them, and gives those that have waited quotas of
-	// their own. It excludes `ban`, `max_delay` and `max_concurrent`. Default: all are refused.
+	// their own. Beside `reserve` the browsers wait that are refused what is reserved; who has waited may use all of it, and the
+	// option belongs to this handler and not to the policy. It excludes `ban` and `max_delay`, and without `reserve`
+	// `max_concurrent`. Default: all are refused.
 	Challenge *Challenge `json:"challenge,omitempty"`
 
 	// For keys that are asked for again and again: a node takes units ahead in one question to Redis, and
@@ -444,22 +446,32 @@ var policyOptions = []option[Policy]{
 			}
 		},
 	}, {
-		name: "challenge", form: "[<passes>] | <passes> <limit>", once: onceByName,
+		name: "challenge", form: "[<passes>] | <passes> <limit>", lines: "page <file>", once: onceByName,
 		parse: (*optionParser).parseChallenge,
 		fill: func(p *Policy) {
-			if p.Challenge != nil {
+			if p.hasPasses() {
 				p.Challenge.Passes = cmp.Or(p.Challenge.Passes, defaultPasses)
 			}
 		},
 		excludes: []exclusion[Policy]{
-			{(*Policy).countsRunning, "challenge, max_concurrent: what runs ends without a wait; give max_concurrent a policy of its own"},
+			{
+				func(p *Policy) bool { return p.countsRunning() && p.hasPasses() },
+				"challenge, max_concurrent: what runs ends without a wait; write reserve beside both, for those that have waited, or give " +
+					"max_concurrent a policy of its own",
+			},
 		},
-		isSet:    (*Policy).challenges,
-		apply:    func(p *Policy, r *rule.Rule) error { r.Challenge = p.challenge(); return nil },
+		isSet: (*Policy).challenges,
+		apply: func(p *Policy, r *rule.Rule) error {
+			r.Challenge, r.Opens = p.passes(), p.opens()
+			return nil
+		},
 		together: (*Policy).checkChallenge,
 		tell: func(p *Policy, t *telling) {
-			if p.Challenge != nil {
-				t.policy.Challenge = new(description.Challenge(*p.Challenge))
+			if c := p.passes(); c.Passes > 0 {
+				t.policy.Challenge = new(description.Challenge(c))
+			}
+			if t.handler.OpensReserve = p.opens(); p.Challenge != nil {
+				t.handler.ChallengePage = p.Challenge.Page
 			}
 		},
 	},

@@ -15,9 +15,11 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
@@ -120,28 +122,57 @@ func (p *Policy) tellBan(t *telling) {
 }
 
 // Challenge gives each client key a number of further quotas, the passes. A browser that has waited takes from one of
-// them for an hour.
+// them for an hour. Beside `reserve` there are none: who has waited may use what is reserved.
 type Challenge struct {
-	// How many quotas a key has beside its own, from 1 to 1000. Default: 10.
+	// How many quotas a key has beside its own, from 1 to 1000. Not beside `reserve`. Default: 10.
 	Passes int `json:"passes,omitempty"`
 
-	// The limit of each of them, from that of the policy. Not beside a placeholder for limit or burst. Default: that
-	// of the policy.
+	// The limit of each of them, from that of the policy. Not beside a placeholder for limit or burst, nor beside `reserve`.
+	// Default: that of the policy.
 	Limit int64 `json:"limit,omitempty"`
+
+	// The file of the page on which browsers wait: HTML of at most 64 KiB with `{challenge.link}`, where the page leads to, and
+	// `{challenge.stylesheet}`, a style sheet that it has to load, once each. It is read when the configuration is loaded, and
+	// belongs to this handler and not to the policy. Default: a page with a sentence in English, German, Spanish or French.
+	Page string `json:"page,omitempty"`
 }
 
-// challenge returns the challenge; the zero value for none.
-func (p *Policy) challenge() rule.Challenge {
-	if p.Challenge == nil {
+// readPage reads the page; nil: the built-in one. A challenge that is nil has none.
+func (c *Challenge) readPage() (*challenge.Page, error) {
+	if c == nil || c.Page == "" {
+		return nil, nil //nolint:nilnil // the built-in page
+	}
+	text, err := secretfile.Read(c.Page, challenge.MaxPage+1)
+	if err != nil {
+		return nil, fmt.Errorf("challenge: page %s: %w", c.Page, err)
+	}
+	page, err := challenge.ParsePage(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("challenge: page %s %w", c.Page, err)
+	}
+	return page, nil
+}
+
+// hasPasses reports whether browsers that have waited have quotas of their own.
+func (p *Policy) hasPasses() bool { return p.challenges() && p.Reserve == "" }
+
+// opens reports whether browsers that have waited may use what is reserved.
+func (p *Policy) opens() bool { return p.challenges() && p.Reserve != "" }
+
+// passes returns the quotas of browsers that have waited; the zero value for none.
+func (p *Policy) passes() rule.Challenge {
+	if !p.hasPasses() {
 		return rule.Challenge{}
 	}
-	return rule.Challenge(*p.Challenge)
+	return rule.Challenge{Passes: p.Challenge.Passes, Limit: p.Challenge.Limit}
 }
 
 // checkChallenge refuses an invalid challenge, and one that cannot be beside the policy's key, limit and burst.
 func (p *Policy) checkChallenge(policy *limiter.Policy) error {
-	c := p.challenge()
+	c := p.passes()
 	switch {
+	case p.opens():
+		return p.checkOpens()
 	case p.Challenge == nil:
 		return nil
 	case c.Passes < 1 || c.Passes > rule.MaxPasses:
@@ -158,6 +189,19 @@ func (p *Policy) checkChallenge(policy *limiter.Policy) error {
 		if _, err := policy.WithLimit(c.Limit, p.Burst); err != nil {
 			return fmt.Errorf("challenge: a pass of %d: %w", c.Limit, caddyfileopt.NameFields(err))
 		}
+	}
+	return nil
+}
+
+// checkOpens refuses numbers of passes beside a reserve, and a reserve of nothing.
+func (p *Policy) checkOpens() error {
+	switch c := p.Challenge; {
+	case c.Limit != 0:
+		return fmt.Errorf("challenge %d %d, reserve: a pass has no quota here; write challenge alone", c.Passes, c.Limit)
+	case c.Passes != 0:
+		return fmt.Errorf("challenge %d, reserve: a pass has no quota here; write challenge alone", c.Passes)
+	case p.parsed.Reserve == rule.Reserve{}:
+		return errors.New("challenge, reserve 0: nothing is reserved that a pass could open; leave reserve out, or reserve more")
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ type identity struct {
 
 func (p *Policy) identity() identity {
 	_, limitFrom, _ := p.limit()
-	return identity{p.prefixes(), limitFrom, p.BurstFrom, p.Unlimited, p.challenge()}
+	return identity{p.prefixes(), limitFrom, p.BurstFrom, p.Unlimited, p.passes()}
 }
 
 // registeredPolicies holds the policies of one configuration by name.

@@ -70,11 +70,11 @@ func TestChallenge_tree(t *testing.T) {
 		page := pages[r.URL.Path]
 		w.Header().Set("Content-Type", page.Header.Get("Content-Type"))
 		w.Header().Set("Content-Security-Policy", page.Header.Get("Content-Security-Policy"))
-		_, _ = w.Write([]byte(strings.Replace(page.Body, `content="3;`, `content="3000;`, 1))) // it stays until it was read
+		_, _ = w.Write([]byte(strings.Replace(page.Body, `content="1;`, `content="3000;`, 1))) // it stays until it was read
 	})
 	tab := caddytest.OpenTab(t)
 	for path, sentence := range map[string]string{
-		"/de": "Diese Seite öffnet sich in wenigen Sekunden von selbst, wenn Cookies erlaubt sind.",
+		"/de": "Diese Seite öffnet sich gleich von selbst.",
 		"/fr": "Autorisez les cookies, puis ouvrez cette page à nouveau.",
 	} {
 		tab.Open(t, site+path)

@@ -14,15 +14,24 @@ type Visitor struct {
 	*Node
 
 	Refuses bool // cookies
+	IsText  bool // loads no style sheets
 	Cookies map[string]string
 	Waits   int // pages that waited so far
 }
 
-var waitingLink = regexp.MustCompile(`http-equiv=refresh content="3;url=([^"]*)"`)
+var (
+	waitingLink = regexp.MustCompile(`http-equiv="?refresh"? content="1;url=([^"]*)"`)
+	styleSheet  = regexp.MustCompile(`<link rel="?stylesheet"? href="([^"]*)"`)
+)
 
 // WaitingLink returns where a page that waits leads to, empty for any other response.
-func WaitingLink(a Response) string {
-	found := waitingLink.FindStringSubmatch(a.Body)
+func WaitingLink(a Response) string { return linkIn(a, waitingLink) }
+
+// StyleSheet returns where a page has its style sheet, empty if it has none.
+func StyleSheet(a Response) string { return linkIn(a, styleSheet) }
+
+func linkIn(a Response, by *regexp.Regexp) string {
+	found := by.FindStringSubmatch(a.Body)
 	if found == nil {
 		return ""
 	}
@@ -72,7 +81,17 @@ func (v *Visitor) Open(path string, waits int) (a Response, err error) {
 			}
 			v.Waits++
 			waits--
-			<-time.After(3 * time.Second)
+			waited := time.After(time.Second)
+			if sheet := StyleSheet(a); sheet != "" && !v.IsText {
+				file, err := at.Parse(sheet)
+				if err != nil {
+					return a, err
+				}
+				if _, err := v.Load(http.MethodGet, file.String(), "Accept: text/css,*/*;q=0.1"); err != nil {
+					return a, err
+				}
+			}
+			<-waited
 		}
 		at, err = at.Parse(link)
 	}

@@ -1,36 +1,25 @@
 package challenge
 
 import (
-	"math/rand/v2"
 	"net/http"
-	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// Outcome is what became of a challenge: a label of a metric, and a field of the access log.
-type Outcome string
-
-// The outcomes.
 const (
-	Shown     Outcome = "shown"      // a denied browser got the page that waits
-	passed    Outcome = "passed"     // its ticket was exchanged for a pass
-	noCookies Outcome = "no_cookies" // the ticket came back, and no cookie
-	invalid   Outcome = "invalid"    // the ticket is none, early, old, or another network's
-)
-
-const (
-	cookieWait = "rl-wait" // set with the page, so that the exchange sees whether there are cookies
+	cookieWait = "rl-wait" // set with the page, so that the exchange sees whether there are cookies, and by its style sheet
 	cookiePass = "rl-pass"
 
 	// hostPrefix begins the names over TLS, which only the host itself can set: the cookies of http and https do not
 	// replace each other.
 	hostPrefix = "__Host-"
 
-	ticketParameter = "rl-pass="
-
 	// maxCookies is how many cookies of a name are tried: others may be set by other sites of a domain.
 	maxCookies = 4
+
+	// mostWaits is how many pages a browser is shown that keeps cookies and does not load the style sheet.
+	mostWaits = 3
 )
 
 // Browser is a request as this package sees it.
@@ -38,21 +27,49 @@ type Browser struct {
 	keeper  *Keeper
 	request *http.Request
 	network network
+	ahead   time.Duration // how early a ticket may be, as the browser has waited for as long as it may
 }
 
 // Browser returns the browser of a request from an address.
 func (k *Keeper) Browser(r *http.Request, address string) Browser {
-	return Browser{k, r, networkOf(address)}
+	return Browser{keeper: k, request: r, network: networkOf(address)}
 }
 
-// Pass returns the number of a valid pass that a request brings along.
-func (b *Browser) Pass() (number uint16, ok bool) {
+// Standing is what a browser's pass says of it. A greater one is good for all that a smaller one is.
+type Standing int
+
+// The standings.
+const (
+	NoPass Standing = iota
+	Late            // the pass of a browser that had loaded the style sheet has ended less than 3 hours ago
+	Waited          // the browser has waited
+	Proven          // the browser has waited and loaded the style sheet
+)
+
+// Pass returns the best pass that a request brings along, and its number.
+func (b *Browser) Pass() (number uint16, best Standing) {
+	now := b.keeper.now().Unix()
 	for _, text := range b.cookies(cookiePass) {
-		if t, valid := b.keeper.read(text, b.network, kindPass); valid && b.keeper.now().Unix() < t.time {
-			return t.number, true
+		t, ok := b.keeper.read(text, b.network, kindPass, kindProvenPass)
+		if found := t.standing(now); ok && found > best {
+			number, best = t.number, found
 		}
 	}
-	return 0, false
+	return number, best
+}
+
+// standing returns what a pass is good for at a time in seconds since 1970.
+func (t token) standing(now int64) Standing {
+	proven := t.kind == kindProvenPass
+	switch {
+	case now < t.time && proven:
+		return Proven
+	case now < t.time:
+		return Waited
+	case proven && now < t.time+int64(lateLife/time.Second):
+		return Late
+	}
+	return NoPass
 }
 
 // cookies returns the values of the first cookies of a name.
@@ -78,6 +95,31 @@ func (b *Browser) setCookie(w http.ResponseWriter, name, value string, age time.
 	http.SetCookie(w, &cookie)
 }
 
+// keepsCookies reports whether the browser brings back a cookie of this package.
+func (b *Browser) keepsCookies() bool {
+	return len(b.cookies(cookieWait))+len(b.cookies(cookiePass)) > 0
+}
+
+// waits returns how many pages the browser was shown so far, by its cookies, and whether it has loaded a page's style sheet.
+func (b *Browser) waits() (pages int, loaded bool) {
+	now := b.keeper.now().Unix()
+	for _, text := range b.cookies(cookieWait) {
+		if n, err := strconv.ParseUint(text, 10, 8); err == nil && n <= mostWaits {
+			pages = max(pages, int(n))
+		} else if t, ok := b.keeper.read(text, b.network, kindFile); ok && now < t.time {
+			loaded = true
+		}
+	}
+	return pages, loaded
+}
+
+// noteWait sets the cookie of one more page that waits, unless the browser has loaded the style sheet of an earlier page.
+func (b *Browser) noteWait(w http.ResponseWriter) {
+	if pages, loaded := b.waits(); !loaded {
+		b.setCookie(w, cookieWait, strconv.Itoa(min(pages+1, mostWaits)), life)
+	}
+}
+
 // IsNavigation reports whether a person sees the answer of a request that a client sent by a method, with a header.
 func IsNavigation(method string, header http.Header) bool {
 	if method != http.MethodGet || !strings.HasPrefix(header.Get("Accept"), "text/html") || header.Get("Range") != "" ||
@@ -97,60 +139,4 @@ func IsNavigation(method string, header http.Header) bool {
 		return destination == "document" || destination == "empty" // of a service worker
 	}
 	return false
-}
-
-// Page answers with the page that waits for the one that the browser wanted, with a status. The ticket's number is one
-// that a function accepts, which has to accept some.
-func (b *Browser) Page(w http.ResponseWriter, status int, wanted *url.URL, accepts func(number uint16) bool) error {
-	number := uint16(rand.Uint32())
-	for !accepts(number) {
-		number = uint16(rand.Uint32())
-	}
-	ready := b.keeper.now().Add(earliest).Unix()
-	query := wanted.RawQuery
-	if query != "" {
-		query += "&"
-	}
-	b.setCookie(w, cookieWait, "1", life)
-	return writePage(w, b.request, status, "?"+query+ticketParameter+b.keeper.sign(token{kindTicket, number, ready}, b.network), true)
-}
-
-// cutTicket returns the text of the ticket that a query ends in, and the query before it.
-func cutTicket(query string) (before, ticket string, found bool) {
-	last := strings.LastIndexByte(query, '&')
-	ticket, found = strings.CutPrefix(query[last+1:], ticketParameter)
-	return query[:max(last, 0)], ticket, found
-}
-
-// BringsTicket reports whether a request is one of the page that waits, by what the client sent.
-func BringsTicket(method string, target *url.URL) bool {
-	_, _, found := cutTicket(target.RawQuery)
-	return found && (method == http.MethodGet || method == http.MethodHead)
-}
-
-// Exchange answers a request that brings a ticket by the URL that the browser sent, with a redirection to the page that
-// it wanted, and says what became of the ticket. The status is that of a page without cookies.
-func (b *Browser) Exchange(w http.ResponseWriter, status int, sent *url.URL) (Outcome, error) {
-	query, text, _ := cutTicket(sent.RawQuery)
-	path := sent.EscapedPath()
-	target := "./" + path[strings.LastIndexByte(path, '/')+1:]
-	if query != "" {
-		target += "?" + query
-	}
-	now := b.keeper.now()
-	t, valid := b.keeper.read(text, b.network, kindTicket)
-	ends := time.Unix(t.time, 0).Add(life)
-	valid = valid && t.time <= now.Unix() && now.Before(ends)
-	if valid && len(b.cookies(cookieWait))+len(b.cookies(cookiePass)) == 0 {
-		return noCookies, writePage(w, b.request, status, target, false)
-	}
-	begin(w.Header())
-	outcome := invalid
-	if valid {
-		b.setCookie(w, cookiePass, b.keeper.sign(token{kindPass, t.number, ends.Unix()}, b.network), ends.Sub(now))
-		outcome = passed
-	}
-	w.Header().Set("Location", target)
-	w.WriteHeader(http.StatusFound)
-	return outcome, nil
 }

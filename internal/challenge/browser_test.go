@@ -15,36 +15,47 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
+// The addresses of a browser, of another one of its network, and of one elsewhere.
+const home, neighbor, elsewhere = "203.0.113.7", "203.0.113.99", "203.0.114.7"
+
+// issued is an instant before a second begins. The ticket of its page is ready then.
+var issued, ready = time.Unix(1795418711, 999_999_999), time.Unix(1795418712, 0)
+
+// keeperAt returns a keeper of the secret of the vectors, and what sets its clock.
+func keeperAt(now time.Time) (k *Keeper, set func(time.Time)) {
+	k = newKeeper(counting())
+	set = func(now time.Time) { k.now = func() time.Time { return now } }
+	set(now)
+	return k, set
+}
+
 // TestBrowser_times exchanges tickets at their edges, and brings passes at theirs.
 func TestBrowser_times(t *testing.T) {
-	k := newKeeper(counting())
-	issued := time.Unix(1795418711, 999_999_999)
-	ready := issued.Add(earliest).Truncate(time.Second)
+	k, set := keeperAt(issued)
 	ends := ready.Add(life)
-	const home, neighbor, elsewhere = "203.0.113.7", "203.0.113.99", "203.0.114.7"
 	ticket := k.sign(token{kindTicket, 7, ready.Unix()}, networkOf(home))
 	pass := k.sign(token{kindPass, 7, ends.Unix()}, networkOf(home))
 	for _, test := range []struct {
 		after         time.Duration // since the issue
 		text, address string
-		exchanged     bool
+		want          Outcome
 		tls, passes   bool
 	}{
-		{0, ticket, home, false, false, false},
-		{time.Second, ticket, home, false, false, false},
-		{time.Second + time.Nanosecond, ticket, neighbor, true, false, false},
-		{3 * time.Second, ticket, home, true, true, false},
-		{3 * time.Second, ticket, elsewhere, false, false, false},
-		{time.Hour + time.Second, ticket, home, true, false, false},
-		{time.Hour + time.Second + time.Nanosecond, ticket, home, false, false, false},
-		{0, pass, home, false, false, true},
-		{0, pass, home, false, true, true},
-		{0, pass, elsewhere, false, false, false},
-		{ends.Sub(issued) - time.Nanosecond, pass, neighbor, false, false, true},
-		{ends.Sub(issued), pass, home, false, false, false},
-		{ends.Sub(issued) + life, pass, home, false, false, false},
+		{0, ticket, home, early, false, false},
+		{-time.Second, ticket, home, early, false, false},
+		{time.Nanosecond, ticket, neighbor, passed, false, false},
+		{time.Second, ticket, home, passed, true, false},
+		{time.Second, ticket, elsewhere, invalid, false, false},
+		{time.Hour, ticket, home, passed, false, false},
+		{time.Hour + time.Nanosecond, ticket, home, invalid, false, false},
+		{0, pass, home, invalid, false, true},
+		{0, pass, home, invalid, true, true},
+		{0, pass, elsewhere, invalid, false, false},
+		{ends.Sub(issued) - time.Nanosecond, pass, neighbor, invalid, false, true},
+		{ends.Sub(issued), pass, home, invalid, false, false},
+		{ends.Sub(issued) + life, pass, home, invalid, false, false},
 	} {
-		k.now = func() time.Time { return issued.Add(test.after) }
+		set(issued.Add(test.after))
 		r := httptest.NewRequest(http.MethodGet, "/a?b&rl-pass="+test.text, http.NoBody)
 		prefix, other := "", hostPrefix // the names of cookies over http and TLS
 		if test.tls {
@@ -52,16 +63,219 @@ func TestBrowser_times(t *testing.T) {
 		}
 		r.Header.Set("Cookie", prefix+"rl-wait=1; "+prefix+"rl-pass="+test.text)
 		w, b := httptest.NewRecorder(), k.Browser(r, test.address)
-		number, passes := b.Pass()
-		outcome, _ := b.Exchange(w, http.StatusTooManyRequests, r.URL) // writes to memory
+		number, standing := b.Pass()
+		outcome, _ := b.Exchange(w, r.URL, Look{Status: http.StatusTooManyRequests}) // writes to memory
 		cookie := w.Header().Get("Set-Cookie")
-		if passes != test.passes || passes && number != 7 || (outcome == passed) != test.exchanged ||
-			strings.HasPrefix(cookie, prefix+"rl-pass="+pass) != test.exchanged || w.Header().Get("Location") != "./a?b" {
-			t.Errorf("%+v: pass %d, %t; %s, %v", test, number, passes, outcome, w.Header())
+		if (standing == Waited) != test.passes || standing != NoPass && number != 7 || outcome != test.want ||
+			strings.HasPrefix(cookie, prefix+"rl-pass="+pass) != (test.want == passed) || w.Header().Get("Location") != "./a?b" {
+			t.Errorf("%+v: pass %d, %v; %s, %v", test, number, standing, outcome, w.Header())
 		}
 		r.Header.Set("Cookie", other+"rl-wait=1; "+other+"rl-pass="+test.text)
-		if _, passes = b.Pass(); passes {
+		if _, standing = b.Pass(); standing != NoPass {
 			t.Errorf("%+v: a cookie of the other scheme is read", test)
+		}
+	}
+}
+
+// TestBrowser_Early has browsers whose ticket is early wait, as their page is from a node whose clock is ahead: at most a
+// second, and then the ticket is good.
+func TestBrowser_Early(t *testing.T) {
+	k, set := keeperAt(issued)
+	n := networkOf(home)
+	for _, kind := range []kind{kindTicket, kindProvenTicket, kindFile, kindPass} {
+		text := k.sign(token{kind, 7, ready.Unix()}, n)
+		r := httptest.NewRequest(http.MethodGet, "/?rl-pass="+text, http.NoBody)
+		r.Header.Set("Cookie", "rl-wait="+k.sign(token{kindFile, 1, ready.Add(life).Unix()}, n))
+		for ahead, want := range map[time.Duration]time.Duration{
+			-time.Second: 0, 0: 0, time.Millisecond: time.Millisecond, time.Second: time.Second, 1500 * time.Millisecond: time.Second,
+			2 * time.Second: time.Second, 2*time.Second + time.Nanosecond: 0, time.Hour: 0,
+		} {
+			isTicket := kind == kindTicket || kind == kindProvenTicket
+			if !isTicket {
+				want = 0
+			}
+			set(ready.Add(-ahead))
+			b := k.Browser(r, home)
+			if got := b.Early(r.URL); got != want {
+				t.Errorf("a token of kind %d that is early by %v waits for %v; want %v", kind, ahead, got, want)
+			}
+			if want == 0 || !isTicket {
+				continue
+			}
+			w := httptest.NewRecorder()
+			if o, _ := b.Exchange(w, r.URL, Look{Status: 429}); o != early { // without a wait
+				t.Errorf("%v early, without a wait: %s", ahead, o)
+			}
+			set(ready.Add(want - ahead))
+			b.HasWaited()
+			if o, _ := b.Exchange(httptest.NewRecorder(), r.URL, Look{Status: 429}); o != passed {
+				t.Errorf("%v early, after a wait: %s", ahead, o)
+			}
+		}
+	}
+}
+
+// TestBrowser_proven brings tickets whose wait counts only of browsers that have loaded the style sheet.
+func TestBrowser_proven(t *testing.T) {
+	k, set := keeperAt(issued)
+	sign := func(kind kind, at time.Time, address string) string {
+		return k.sign(token{kind, 7, at.Unix()}, networkOf(address))
+	}
+	ticket := sign(kindProvenTicket, ready, home)
+	loaded, foreign := sign(kindFile, ready.Add(life), home), sign(kindFile, ready.Add(life), elsewhere)
+	proven, plain := sign(kindProvenPass, ready.Add(life), home), sign(kindPass, ready.Add(life), home)
+	for _, test := range []struct {
+		cookies string
+		after   time.Duration // since the ticket was ready
+		want    Outcome
+		wait    string // the cookie that is set; empty: none
+	}{
+		{"rl-wait=" + loaded, 0, passed, ""},
+		{"rl-wait=3; rl-wait=" + loaded, 0, passed, ""},
+		{"rl-wait=" + loaded, life - 1, passed, ""},
+		{"rl-wait=" + loaded, life, invalid, ""},
+		{"rl-pass=" + proven, 0, passed, ""},
+		{"rl-pass=" + plain, 0, Shown, "1"}, // has waited and shown nothing
+		{"rl-wait=1", 0, Shown, "2"},
+		{"rl-wait=2", 0, Shown, "3"},
+		{"rl-wait=3", 0, Cookieless, ""},
+		{"rl-wait=3", onceLife - 1, Cookieless, ""},
+		{"rl-wait=3", onceLife, invalid, ""},
+		{"", 0, Cookieless, ""},
+		{"session=x", 0, Cookieless, ""},
+		{"", onceLife, invalid, ""},
+		{"rl-wait=" + foreign, 0, Shown, "1"},
+		{"rl-wait=" + ticket, 0, Shown, "1"},
+		{"rl-wait=" + proven, 0, Shown, "1"},
+		{"rl-wait=4", 0, Shown, "1"},
+		{"rl-wait=-1", 0, Shown, "1"},
+		{"rl-wait=", 0, Shown, "1"},
+		{"rl-pass=" + loaded, 0, Shown, "1"},
+		{"rl-pass=forged", 0, Shown, "1"},
+	} {
+		set(ready.Add(test.after))
+		r := httptest.NewRequest(http.MethodGet, "/dir/a?b&rl-pass="+ticket, http.NoBody)
+		r.Header.Set("Cookie", test.cookies)
+		w, b := httptest.NewRecorder(), k.Browser(r, home)
+		outcome, _ := b.Exchange(w, r.URL, Look{Status: http.StatusTooManyRequests}) // writes to memory
+		cookie := w.Header().Get("Set-Cookie")
+		wait, _, _ := strings.Cut(strings.TrimPrefix(cookie, "rl-wait="), ";")
+		if outcome != test.want || test.wait != "" && wait != test.wait {
+			t.Errorf("%+v: %s, cookie %q", test, outcome, cookie)
+		}
+		switch outcome {
+		case passed:
+			if !strings.HasPrefix(cookie, "rl-pass="+proven) || w.Header().Get("Location") != "./a?b" {
+				t.Errorf("%+v: %v", test, w.Header())
+			}
+		case Shown:
+			if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || strings.Count(w.Body.String(), "rl-pass=") != 3 {
+				t.Errorf("%+v: %d %v %s", test, w.Code, w.Header(), w.Body)
+			}
+		case Cookieless:
+			if len(w.Header()) > 0 || w.Body.Len() > 0 || w.Code != http.StatusOK {
+				t.Errorf("%+v is answered: %v", test, w.Header())
+			}
+		}
+	}
+}
+
+// TestBrowser_file loads the style sheet: the cookie is that of the token, and one of another network is none.
+func TestBrowser_file(t *testing.T) {
+	k, set := keeperAt(issued)
+	text := k.sign(token{kindFile, 7, ready.Add(life).Unix()}, networkOf(home))
+	r := httptest.NewRequest(http.MethodGet, "/a?b&rl-pass="+text, http.NoBody)
+	for _, test := range []struct {
+		address string
+		after   time.Duration // since the ticket was ready
+		want    Outcome
+	}{{home, -time.Second, file}, {neighbor, life - 1, file}, {home, life, invalid}, {elsewhere, 0, invalid}} {
+		set(ready.Add(test.after))
+		w, b := httptest.NewRecorder(), k.Browser(r, test.address)
+		outcome, _ := b.Exchange(w, r.URL, Look{Status: http.StatusTooManyRequests}) // writes to memory
+		if loads := outcome == file; outcome != test.want || loads && (w.Code != 200 || w.Body.Len() > 0 || w.Header().Get("Content-Type") != "text/css; charset=utf-8") ||
+			strings.HasPrefix(w.Header().Get("Set-Cookie"), "rl-wait="+text) != loads || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("%+v: %s, %d %v", test, outcome, w.Code, w.Header())
+		}
+	}
+}
+
+// TestBrowser_Pass_late has a pass that has ended be late for three hours if its browser had loaded the style sheet.
+func TestBrowser_Pass_late(t *testing.T) {
+	k, set := keeperAt(issued)
+	for kind, standings := range map[kind][4]Standing{
+		kindProvenPass: {Proven, Late, Late, NoPass}, kindPass: {Waited, NoPass, NoPass, NoPass}, kindTicket: {}, kindFile: {}, kindProvenTicket: {},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		r.Header.Set("Cookie", "rl-pass="+k.sign(token{kind, 7, ready.Unix()}, networkOf(home)))
+		b := k.Browser(r, home)
+		for i, after := range []time.Duration{-1, 0, lateLife - 1, lateLife} {
+			set(ready.Add(after))
+			if _, got := b.Pass(); got != standings[i] {
+				t.Errorf("kind %d, %v after its end: %v, want %v", kind, after, got, standings[i])
+			}
+		}
+	}
+}
+
+// TestBrowser_Exchange_keeps_proof has a browser that has loaded a style sheet stay one after a page without.
+func TestBrowser_Exchange_keeps_proof(t *testing.T) {
+	k, _ := keeperAt(ready)
+	n := networkOf(home)
+	r := httptest.NewRequest(http.MethodGet, "/?rl-pass="+k.sign(token{kindTicket, 8, ready.Unix()}, n), http.NoBody)
+	r.Header.Set("Cookie", "rl-wait=1; rl-pass="+k.sign(token{kindProvenPass, 7, ready.Unix() + 1}, n))
+	w, b := httptest.NewRecorder(), k.Browser(r, home)
+	outcome, _ := b.Exchange(w, r.URL, Look{Status: 429}) // writes to memory
+	if want := "rl-pass=" + k.sign(token{kindProvenPass, 8, ready.Add(life).Unix()}, n); outcome != passed || !strings.HasPrefix(w.Header().Get("Set-Cookie"), want) {
+		t.Errorf("%s %v", outcome, w.Header())
+	}
+}
+
+// TestBrowser_Page_waits counts the pages in a cookie, which does not replace that of a style sheet.
+func TestBrowser_Page_waits(t *testing.T) {
+	k, _ := keeperAt(ready)
+	loaded := k.sign(token{kindFile, 7, ready.Unix() + 1}, networkOf(home))
+	for cookie, want := range map[string]string{"": "1", "rl-wait=1": "2", "rl-wait=2": "3", "rl-wait=3": "3", "rl-wait=x": "1", "rl-wait=" + loaded: ""} {
+		for _, proven := range []bool{false, true} {
+			r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+			r.Header.Set("Cookie", cookie)
+			w, b := httptest.NewRecorder(), k.Browser(r, home)
+			_ = b.Page(w, "", Look{Status: 429, Proven: proven}, func(uint16) bool { return true }) // writes to memory
+			got, _, _ := strings.Cut(strings.TrimPrefix(w.Header().Get("Set-Cookie"), "rl-wait="), ";")
+			if got != want || w.Header().Get("Retry-After") != "1" {
+				t.Errorf("%q, proven %t: %v, want the cookie %q", cookie, proven, w.Header(), want)
+			}
+		}
+	}
+}
+
+// TestParsePage reads pages of operators.
+func TestParsePage(t *testing.T) {
+	const link, sheet = `<meta http-equiv="refresh" content="1;url={challenge.link}">`, `<link rel="stylesheet" href="{challenge.stylesheet}">`
+	for text, want := range map[string]string{
+		link + "a" + sheet + "b": "1;url=?L|a|?S|b", sheet + "a" + link: "?S|a|1;url=?L",
+		link:                            "lacks {challenge.stylesheet}; write " + sheet + " into its head",
+		sheet:                           "lacks {challenge.link}; write " + link + " into its head",
+		"":                              "lacks {challenge.link}",
+		link + sheet + link:             "has {challenge.link} 2 times; write it once",
+		link + sheet + "\xff":           "is not in UTF-8",
+		strings.Repeat("a", MaxPage+1):  "has 65537 bytes; use at most 65536",
+		link + "{challenge.Stylesheet}": "lacks {challenge.stylesheet}",
+	} {
+		page, err := ParsePage(text)
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%.60q: %v, want %s", text, err, want)
+			}
+			continue
+		}
+		got := page.text("?L", "?S")
+		for _, piece := range strings.Split(want, "|") {
+			_, rest, found := strings.Cut(got, piece)
+			if !found {
+				t.Errorf("%q: %s lacks %s", text, got, piece)
+			}
+			got = rest
 		}
 	}
 }
@@ -159,10 +373,11 @@ func BenchmarkBrowser(b *testing.B) {
 	k.now = func() time.Time { return time.Unix(1795418711, 0) }
 	w := httptest.NewRecorder()
 	for _, row := range []struct {
-		name, cookies string
-		page, passes  bool
+		name, cookies        string
+		page, proven, passes bool
 	}{
-		{"none", "", false, false}, {"pass", "session=x; rl-pass=" + vectors[1].text, false, true}, {"page", "", true, false},
+		{name: "none"}, {name: "pass", cookies: "session=x; rl-pass=" + vectors[1].text, passes: true},
+		{name: "page", page: true}, {name: "page with a style sheet", page: true, proven: true},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/a?b=c", http.NoBody)
 		if row.cookies != "" {
@@ -172,13 +387,13 @@ func BenchmarkBrowser(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				browser := k.Browser(r, "203.0.113.7")
-				if _, ok := browser.Pass(); ok != row.passes || BringsTicket(r.Method, r.URL) {
+				if _, standing := browser.Pass(); (standing == Waited) != row.passes || BringsToken(r.Method, r.URL) {
 					b.Fatal("there is a pass, or none")
 				}
 				if row.page {
 					clear(w.Header())
 					w.Body.Reset()
-					_ = browser.Page(w, http.StatusTooManyRequests, r.URL, func(uint16) bool { return true }) // writes to memory
+					_ = browser.Page(w, r.URL.RawQuery, Look{Status: 429, Proven: row.proven}, func(uint16) bool { return true }) // writes to memory
 				}
 			}
 		})
@@ -192,7 +407,7 @@ func TestBrowser_no_allocation(t *testing.T) {
 	r.Header.Set("Cookie", "session=x")
 	if n := testing.AllocsPerRun(100, func() {
 		browser := k.Browser(r, "203.0.113.7")
-		if _, ok := browser.Pass(); ok || BringsTicket(r.Method, r.URL) {
+		if _, standing := browser.Pass(); standing != NoPass || BringsToken(r.Method, r.URL) {
 			t.Error("there is a pass")
 		}
 	}); n > 0 {

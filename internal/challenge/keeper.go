@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -34,8 +35,8 @@ type secrets struct {
 // sign returns the text of a token for a network. The secret has to be known.
 func (k *Keeper) sign(t token, n network) string { return k.secrets.Load().sign(t, n) }
 
-// read returns the token of a kind that a text is, if the keeper has signed it for a network.
-func (k *Keeper) read(text string, n network, wanted kind) (t token, ok bool) {
+// read returns the token of one of some kinds that a text is, if the keeper has signed it for a network.
+func (k *Keeper) read(text string, n network, wanted ...kind) (t token, ok bool) {
 	s := k.secrets.Load()
 	if s == nil {
 		return t, false
@@ -43,7 +44,7 @@ func (k *Keeper) read(text string, n network, wanted kind) (t token, ok bool) {
 	if t, ok = s.read(text, n); !ok && s.former != nil {
 		t, ok = s.former.read(text, n)
 	}
-	return t, ok && t.kind == wanted
+	return t, ok && slices.Contains(wanted, t.kind)
 }
 
 // Redis sends a command whose key is the second word.

@@ -3,6 +3,13 @@
 // A denied navigation gets a page that waits. The page leads to an exchange, which gives the browser a pass: a cookie
 // with a number. Requests with a pass take from a quota of the client's key and the number. Nothing is stored, so that
 // whatever is replayed, forged or hoarded, a client has one quota for each number and no more.
+//
+// Where the pass opens what a policy reserves, the wait counts only of a browser that has loaded the page's style sheet, as
+// browsers do and crawlers that follow links do not:
+//
+//	GET /a?b                  429, the page: rl-wait=1, a link to the style sheet, a refresh after a second
+//	GET /a?b&rl-pass=<file>   200, the style sheet: rl-wait=<file>
+//	GET /a?b&rl-pass=<ticket> 302 to /a?b: rl-pass=<pass>
 package challenge
 
 import (
@@ -10,27 +17,38 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"math/rand/v2"
 	"net/netip"
 	"time"
 )
 
 const (
-	// wait is how long the page waits.
-	wait = 3 * time.Second
+	// wait is how long the page waits. A ticket can be exchanged from so long after the second of its issue.
+	wait = time.Second
 
-	// earliest is how long after the second of its issue a ticket can be exchanged.
-	earliest = 2 * time.Second
+	// mostAhead is how far the clock of the node that issued a ticket may be ahead for its browser to wait the rest out.
+	mostAhead = 2 * time.Second
 
 	// life is how long a ticket can be exchanged from then on, and how much longer its pass lasts.
 	life = time.Hour
+
+	// onceLife is how long a ticket is good, from when it can be exchanged, for the one page of a browser without cookies.
+	onceLife = time.Minute
+
+	// lateLife is how long after its end a pass is good for what is no navigation: the form of a page that was opened
+	// with it.
+	lateLife = 3 * time.Hour
 )
 
 // kind is what a token is good for.
 type kind byte
 
 const (
-	kindTicket kind = 1 // its time is when it can be exchanged from
-	kindPass   kind = 2 // its time is when it ends
+	kindTicket       kind = 1 // its time is when it can be exchanged from
+	kindPass         kind = 2 // its time is when it ends
+	kindFile         kind = 3 // the browser has loaded the style sheet of a page that waits; its time is when it ends
+	kindProvenTicket kind = 4 // a ticket of a browser that has to load the style sheet
+	kindProvenPass   kind = 5 // the pass of a browser that has
 )
 
 // token is what a browser brings back.
@@ -46,6 +64,9 @@ const (
 	macBytes    = 16
 	tokenLength = (signedBytes + macBytes) / 3 * 4 // in base64url, which needs no padding
 )
+
+// newNumber returns a random number of a pass.
+func newNumber() uint16 { return uint16(rand.Uint32()) }
 
 var encoding = base64.RawURLEncoding.Strict()
 

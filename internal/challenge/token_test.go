@@ -23,6 +23,9 @@ var vectors = []struct {
 	{token{kindPass, 0xed8e, 1795422311}, "::ffff:203.0.113.200", "Au2OAGsD-Gepxsnd36HZOTpUGiaLGZ22"},
 	{token{kindTicket, 0, 0}, "2001:db8:1:2::5", "AQAAAAAAAABUFtKZ8JiiyKRVvSrJ0kkG"},
 	{token{kindPass, 1, 1795422311}, "@", "AgABAGsD-GffRZ5qDzWYRAkg4sclALub"},
+	{token{kindFile, 1, 1795422311}, "203.0.113.7", "AwABAGsD-Gev9gd_MA4pVuwsythCjfrN"},
+	{token{kindProvenTicket, 1, 1795418711}, "203.0.113.7", "BAABAGsD6ldPz378aVcHehrob9PHovhC"},
+	{token{kindProvenPass, 1, 1795422311}, "203.0.113.7", "BQABAGsD-Gd0UbJn-y_8a8ZsV1gOLvMR"},
 }
 
 func TestSecret_vectors(t *testing.T) {

@@ -155,6 +155,12 @@ type Handler struct {
 	// Reserve is what must stay for others: units, or percent of the capacity.
 	Reserve string `json:"reserve,omitempty"`
 
+	// OpensReserve says that browsers that are refused what is reserved wait on a page, and may use all of it afterwards.
+	OpensReserve bool `json:"challenge_opens_reserve,omitempty"`
+
+	// ChallengePage is the file of the page on which browsers wait; empty: the built-in page.
+	ChallengePage string `json:"challenge_page,omitempty"`
+
 	// Enforce is the percentage of the keys that the policy is enforced for; nil: all. For the others it is a dry run.
 	Enforce *float64 `json:"enforce,omitempty"`
 	DryRun  bool     `json:"dry_run,omitempty"`
@@ -188,6 +194,8 @@ func (h *Handler) options() []Option {
 		o.add(true, "wait", h.Wait.text())
 	}
 	o.add(h.Reserve != "", "reserve", h.reserveText())
+	o.add(h.OpensReserve, "challenge", "opens what is reserved")
+	o.add(h.ChallengePage != "", "challenge page", display.Escape(h.ChallengePage))
 	if h.Enforce != nil {
 		o.add(true, "enforce", percent(*h.Enforce))
 	}

@@ -18,22 +18,59 @@ func (l *Limiter) browser(r *http.Request) challenge.Browser {
 	return l.Challenges.Browser(r, address)
 }
 
-// passOf returns the pass in a request's cookie.
-func (l *Limiter) passOf(r *http.Request) rule.Pass {
-	browser := l.browser(r)
-	number, valid := browser.Pass()
-	return rule.Pass{Number: number, Valid: valid}
+// goesOnceVar is the request variable that is set where the request goes on for the one page of a browser without cookies.
+const goesOnceVar = "redis_ratelimit.goes_once"
+
+// bringsToken reports whether a request is one of a page that waits, which no handler has let go on.
+func bringsToken(r *http.Request) bool {
+	return challenge.BringsToken(originalRequest(r)) && caddyhttp.GetVar(r.Context(), goesOnceVar) == nil
 }
 
-// RedeemTicket answers a request of a browser that has waited, and brings the ticket of its page. It asks no store and
-// charges nothing.
-func (x *Exchange) RedeemTicket() error {
+// passOf returns what a request has by its browser's wait.
+func (l *Limiter) passOf(r *http.Request) rule.Pass {
+	browser := l.browser(r)
+	switch number, standing := browser.Pass(); {
+	case standing == challenge.Proven:
+		return rule.Pass{Number: number, Standing: rule.Proven}
+	case standing == challenge.Waited:
+		return rule.Pass{Number: number, Standing: rule.Waited}
+	case standing == challenge.Late && !isNavigation(r):
+		return rule.Pass{Standing: rule.Late}
+	case caddyhttp.GetVar(r.Context(), goesOnceVar) != nil:
+		return rule.Pass{Standing: rule.Cookieless}
+	}
+	return rule.Pass{}
+}
+
+// RedeemToken answers a request of a page that waits: with a pass for the ticket of a browser that has waited, or with the
+// page's style sheet. It asks no store and charges nothing. A request that goes on, for one page, is returned with the writer
+// of its response, to be evaluated again; otherwise the request is nil.
+func (x *Exchange) RedeemToken() (http.ResponseWriter, *http.Request, error) {
 	browser := x.limiter.browser(x.request)
 	_, target := originalRequest(x.request)
 	x.decisionOf()
-	outcome, err := browser.Exchange(answerWriter{x.ResponseWriter, x}, x.limiter.Status, target)
+	if early := browser.Early(target); early > 0 && x.limiter.Process.Held.Enter() {
+		err := x.hold(early)
+		x.limiter.Process.Held.Leave()
+		if err != nil {
+			return nil, nil, x.Refuse(err)
+		}
+		browser.HasWaited()
+	}
+	outcome, err := browser.Exchange(x.answerWriter(), target, x.limiter.look(nil))
 	x.challenged(outcome)
-	return err
+	if outcome != challenge.Cookieless {
+		return nil, nil, err
+	}
+	return newPrivateWriter(x.ResponseWriter), goingOnce(x.request), nil
+}
+
+// goingOnce has a request go on without the ticket that it brings.
+func goingOnce(r *http.Request) *http.Request {
+	caddyhttp.SetVar(r.Context(), goesOnceVar, true)
+	r.URL.RawQuery = challenge.CutToken(r.URL.RawQuery)
+	r.RequestURI = r.URL.RequestURI()
+	return r
 }
 
 // challenged counts and logs what became of a challenge.
@@ -50,26 +87,52 @@ func isNavigation(r *http.Request) bool {
 	return challenge.IsNavigation(method, r.Header)
 }
 
-// MayWait reports whether a browser that checks deny may be shown the page that waits: the quota of each check that
-// denies is used up for a while, and the client's key has another pass.
+// MayWait reports whether a browser that checks deny may be shown the page that waits: a wait helps with each check that
+// denies.
 func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
 	if !l.challenges {
 		return false
 	}
 	may := false
 	for i := range q.Checks {
-		c := &q.Checks[i]
-		if c.Result.Passes() {
+		if q.Checks[i].Result.Passes() {
 			continue
 		}
-		passes := l.Rules.RuleOf(c).Challenge.Passes
-		usedUp := rule.ReasonOf(q.Checks[i:i+1], q.Source) == rule.ReasonLimit && c.Result.RetryAfter != limiter.Never
-		if passes == 0 || passes == 1 && pass.Valid || !usedUp {
+		if may = l.waitHelps(q.Checks[i:i+1], q.Source, pass); !may {
 			return false
 		}
-		may = true
 	}
 	return may && l.Challenges.Ready()
+}
+
+// waitHelps reports whether a wait helps with a check that a source denies: the client's key has another pass, as the quota is
+// used up for a while; or the pass opens what is reserved.
+func (l *Limiter) waitHelps(denied []limiter.Check, source limiter.Source, pass rule.Pass) bool {
+	r, reason := l.Rules.RuleOf(&denied[0]), rule.ReasonOf(denied, source)
+	if r.Opens {
+		return reason == rule.ReasonReserve && pass.MayOpen()
+	}
+	others := r.Challenge.Passes
+	if pass.HasPass() {
+		others--
+	}
+	return others > 0 && reason == rule.ReasonLimit && denied[0].Result.RetryAfter != limiter.Never
+}
+
+// look returns how the page looks that waits for checks that deny; without any, the first page of the handler.
+func (l *Limiter) look(checks []limiter.Check) challenge.Look {
+	look := challenge.Look{Status: l.Status}
+	for i := range l.Rules.Rules {
+		r := &l.Rules.Rules[i]
+		denies := func(c limiter.Check) bool { return !c.Result.Passes() && l.Rules.RuleOf(&c) == r }
+		if !r.Challenges() || checks != nil && !slices.ContainsFunc(checks, denies) {
+			continue
+		}
+		if look.Proven = look.Proven || r.Opens; look.Own == nil && i < len(l.Pages) {
+			look.Own = l.Pages[i]
+		}
+	}
+	return look
 }
 
 // showPage answers a denied request with the page that waits. The ticket of the page has another number than the pass
@@ -80,10 +143,11 @@ func (x *Exchange) showPage(verdict *Verdict) error {
 	x.showQuotas()
 	browser := l.browser(x.request)
 	_, wanted := originalRequest(x.request)
-	return browser.Page(answerWriter{x.ResponseWriter, x}, l.Status, wanted, func(number uint16) bool {
-		return !verdict.pass.Valid || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {
+	query := challenge.CutToken(wanted.RawQuery) // of a request that goes on for one page
+	return browser.Page(x.answerWriter(), query, l.look(verdict.Checks), func(number uint16) bool {
+		return !verdict.pass.HasPass() || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {
 			passes := l.Rules.RuleOf(&c).Challenge
-			return !c.Result.Passes() && passes.Of(verdict.pass) == passes.Of(rule.Pass{Number: number})
+			return !c.Result.Passes() && passes.Passes > 0 && passes.Of(verdict.pass) == passes.Of(rule.Pass{Number: number})
 		})
 	})
 }

@@ -211,6 +211,9 @@ func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source lim
 		switch {
 		case outcome == rule.Denied:
 			counters.Top.Add(checks[i].Key.String(), at)
+			if checks[i].Result.ForOthers {
+				counters.CountReserveDenied()
+			}
 		case outcome != rule.Allowed && outcome != rule.DryAllowed:
 		case rule.OnlyLooks(&checks[i]):
 			counters.CountLooked()

@@ -53,6 +53,9 @@ type Limiter struct {
 	// Challenges signs what browsers bring along that wait. Nil: none does.
 	Challenges *challenge.Keeper
 
+	// Pages are, by rule, the operator's pages on which browsers wait; nil: the built-in one. Without any all have that.
+	Pages []*challenge.Page
+
 	// ShowsDecision says that other handlers name placeholders of what was decided, so that these must be empty, and no
 	// names, for requests that no policy concerns.
 	ShowsDecision bool
@@ -136,7 +139,7 @@ func New(l Limiter) *Limiter {
 	for i := range l.Rules.Rules {
 		r := &l.Rules.Rules[i]
 		l.hasDryRuns = l.hasDryRuns || r.DryRun || r.Rollout != nil
-		l.challenges = l.challenges || l.Challenges != nil && r.Challenge.Passes > 0 && !r.DryRun
+		l.challenges = l.challenges || l.Challenges != nil && r.Challenges() && !r.DryRun
 		l.bans = l.bans || r.Policy.Bans()
 		l.delays = l.delays || r.Policy.Settings.Queues()
 		l.countsRunning = l.countsRunning || r.Policy.CountsRunning

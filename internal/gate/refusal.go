@@ -84,13 +84,21 @@ func (x *Exchange) Delay(delay time.Duration) error {
 		return x.abortDelay(rule.Refuse(http.StatusServiceUnavailable, errCrowded))
 	}
 	defer held.Leave()
-	timer := time.NewTimer(delay)
+	if err := x.hold(delay); err != nil {
+		return x.abortDelay(err)
+	}
+	return nil
+}
+
+// hold lets a time pass, or refuses the request once its client has left.
+func (x *Exchange) hold(d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-x.request.Context().Done():
-		return x.abortDelay(rule.Refuse(statusClientGone, x.request.Context().Err()))
+		return rule.Refuse(statusClientGone, x.request.Context().Err())
 	}
 }
 

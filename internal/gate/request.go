@@ -8,7 +8,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -62,7 +61,7 @@ type Action int
 // The actions.
 const (
 	NotLimited           Action = iota // no rule concerns the request, which goes on
-	ReturnsFromChallenge               // the client has waited, and is given a pass for its ticket
+	ReturnsFromChallenge               // the request is one of a page that waits
 	AsksUsage                          // the client is told its quotas
 	Refused                            // the request yields no key, or a matcher fails
 	Exempt                             // the request goes on: it is exempt by the option or by an override
@@ -108,7 +107,7 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 	if len(l.Usage.matcher) > 0 || l.challenges {
 		switch {
 		case e.AnyMatch: // the usage page asks for the quotas
-		case l.challenges && challenge.BringsTicket(originalRequest(r)):
+		case l.challenges && bringsToken(r):
 			return ReturnsFromChallenge, nil
 		case l.Usage.matches(r):
 			return AsksUsage, nil

@@ -31,12 +31,41 @@ func (c Challenge) String() string {
 
 // Pass is the pass that a browser sends after it has waited. The zero value is none.
 type Pass struct {
-	Number uint16
-	Valid  bool
+	Number   uint16
+	Standing Standing
 
 	// Taken is the pass's number in the first policy whose pass the request takes from; empty: none so far.
 	Taken string
 }
+
+// Standing is what a request has by its browser's wait.
+type Standing int
+
+// The standings. Only a rule with [Rule.Opens] tells the last three from a stranger and from each other.
+const (
+	Stranger   Standing = iota // nothing: neither a quota of a pass, nor what is reserved
+	Waited                     // a pass: its quotas
+	Cookieless                 // for one page: half of what is reserved
+	Late                       // all that is reserved
+	Proven                     // a pass: its quotas, and all that is reserved
+)
+
+// HasPass reports whether the request takes from the quotas of a pass.
+func (p Pass) HasPass() bool { return p.Standing == Waited || p.Standing == Proven }
+
+// leaves returns how much of what is reserved the request must leave for others.
+func (p Pass) leaves(reserved int64) int64 {
+	switch p.Standing {
+	case Cookieless:
+		return reserved - reserved/2
+	case Late, Proven:
+		return 0
+	}
+	return reserved
+}
+
+// MayOpen reports whether another wait would open more of what is reserved.
+func (p Pass) MayOpen() bool { return p.Standing < Late }
 
 // Of returns the number of a pass in a policy.
 func (c Challenge) Of(p Pass) int { return int(p.Number) % c.Passes }

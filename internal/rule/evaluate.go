@@ -199,8 +199,8 @@ func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter
 	} else {
 		f.Status = s.checkForRequest(rule, &f, q, check)
 	}
-	if e.Pass.Valid && rule.Challenge.Passes > 0 && f.Status == Counts && !f.DryRun {
-		e.takeFromPass(rule, check, f.Override != nil)
+	if e.Pass.Standing != Stranger && f.Status == Counts && !f.DryRun {
+		e.usePass(rule, check, f.Override != nil)
 		f.Key = check.Key
 	}
 	return f
@@ -389,11 +389,19 @@ func (e *Evaluation) add(f *Finding, check *limiter.Check) {
 	*checks = append(*checks, *check)
 }
 
-// takeFromPass changes a check to take from the quota of the request's pass.
-func (e *Evaluation) takeFromPass(r *Rule, c *limiter.Check, overridden bool) {
-	number := strconv.Itoa(r.Challenge.Of(e.Pass))
-	r.Challenge.Admit(c, number, r.Numbers.Variants, overridden)
-	c.Reserve = r.Reserve.of(c.Policy)
+// usePass changes a check to take from the quota of the request's pass, or from what is reserved.
+func (e *Evaluation) usePass(r *Rule, c *limiter.Check, overridden bool) {
+	number := ""
+	switch {
+	case r.Opens:
+		c.Reserve = e.Pass.leaves(c.Reserve)
+		if e.Pass.HasPass() {
+			number = strconv.Itoa(int(e.Pass.Number))
+		}
+	case r.Challenge.Passes > 0 && e.Pass.HasPass():
+		number = strconv.Itoa(r.Challenge.Of(e.Pass))
+		r.Challenge.Admit(c, number, r.Numbers.Variants, overridden)
+	}
 	e.Pass.Taken = cmp.Or(e.Pass.Taken, number)
 }
 

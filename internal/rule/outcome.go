@@ -38,7 +38,7 @@ const (
 	ReasonLimit   Reason = "limit"   // the client's quota does not suffice
 	ReasonBan     Reason = "ban"     // the client is banned
 	reasonBlock   Reason = "block"   // an override refuses the client
-	reasonReserve Reason = "reserve" // the units that are left are reserved for others
+	ReasonReserve Reason = "reserve" // the units that are left are reserved for others
 
 	ReasonMaxConcurrent Reason = "max_concurrent" // too many requests of the client are running
 )
@@ -52,7 +52,7 @@ func ReasonOf(checks []limiter.Check, source limiter.Source) Reason {
 	case c.Result.Banned:
 		return ReasonBan
 	case c.Result.ForOthers:
-		return reasonReserve
+		return ReasonReserve
 	case c.Policy.CountsRunning:
 		return ReasonMaxConcurrent
 	}

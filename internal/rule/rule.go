@@ -73,8 +73,11 @@ type Rule struct {
 	// Reserve is how much of the quota must remain for others when a request passes.
 	Reserve Reserve
 
-	// Challenge lets denied browsers wait on a page instead of refusing them.
+	// Challenge lets denied browsers wait on a page instead of refusing them, for quotas of passes.
 	Challenge Challenge
+
+	// Opens lets browsers that are denied by Reserve wait on a page, for what is reserved.
+	Opens bool
 
 	// Wait says how requests wait for units of running requests.
 	Wait Wait
@@ -314,10 +317,13 @@ func (s *Set) RuleOf(check *limiter.Check) *Rule {
 	return nil
 }
 
-// Challenges reports whether a rule has a challenge.
+// Challenges reports whether a rule lets browsers wait.
 func (s *Set) Challenges() bool {
-	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Challenge.Passes > 0 })
+	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Challenges() })
 }
+
+// Challenges reports whether the rule lets denied browsers wait.
+func (r *Rule) Challenges() bool { return r.Challenge.Passes > 0 || r.Opens }
 
 // Enforces reports whether the rule denies requests of a key. For other keys the rule is a dry run.
 func (r *Rule) Enforces(key limiter.EncodedKey) bool { return !r.DryRun && r.Rollout.selects(key) }

@@ -37,7 +37,7 @@ func (p *Policy) Counts() Counts {
 	c := Counts{
 		Since: p.began, Decisions: map[rule.Outcome]int64{},
 		DeniedByOthers: p.deniedByOthers.Load(), Matched: p.matched.Load(), NotMatched: p.notMatched.Load(),
-		Looked: p.looked.Load(),
+		Looked: p.looked.requests.Load(),
 	}
 	p.eachDecision(func(o rule.Outcome, requests int64) { c.Decisions[o] += requests })
 	return c

@@ -200,8 +200,8 @@ type Policy struct {
 
 	began               time.Time
 	deniedByOthers      atomic.Int64
-	looks               atomic.Bool  // some requests only look, or did
-	looked              atomic.Int64 // how many have looked and passed
+	looked              optionCount  // that have looked and passed, where some requests only look
+	reserveDenied       optionCount  // that are denied what is reserved, where something is
 	matched, notMatched atomic.Int64 // responses that count_if judged
 	neverMetTaken       atomic.Bool  // by [Policy.TakeNeverMet]
 
@@ -293,23 +293,45 @@ func (p *Policy) drop() {
 // CountRunning marks the name as one that counts running requests.
 func (p *Policy) CountRunning() { p.running.Store(true) }
 
+// optionCount counts requests by what an option of a policy did. It is shown, from 0, for policies that have or had the option.
+type optionCount struct {
+	shown    atomic.Bool
+	requests atomic.Int64
+}
+
 // CountLooks marks the name as one at whose quotas some requests only look.
-func (p *Policy) CountLooks() { p.looks.Store(true) }
+func (p *Policy) CountLooks() { p.looked.shown.Store(true) }
 
 // CountLooked counts a request that has only looked, and passed.
-func (p *Policy) CountLooked() { p.looked.Add(1) }
+func (p *Policy) CountLooked() { p.looked.requests.Add(1) }
+
+// CountReserve marks the name as one of whose quotas something is reserved.
+func (p *Policy) CountReserve() { p.reserveDenied.shown.Store(true) }
+
+// CountReserveDenied counts a request that was denied what is reserved.
+func (p *Policy) CountReserveDenied() { p.reserveDenied.requests.Add(1) }
 
 // Looked returns how many requests have only looked and passed, by the names at whose quotas some do.
 func (n *nameTable) Looked() map[string]int64 {
+	return n.counts(func(p *Policy) *optionCount { return &p.looked })
+}
+
+// ReserveDenied returns how many requests were denied what is reserved, by the names of whose quotas something is.
+func (n *nameTable) ReserveDenied() map[string]int64 {
+	return n.counts(func(p *Policy) *optionCount { return &p.reserveDenied })
+}
+
+// counts returns the requests of a count by the names for which it is shown.
+func (n *nameTable) counts(of func(*Policy) *optionCount) map[string]int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	looked := map[string]int64{}
+	requests := map[string]int64{}
 	for name, p := range n.known {
-		if p.looks.Load() {
-			looked[name] = p.looked.Load()
+		if count := of(p); count.shown.Load() {
+			requests[name] = count.requests.Load()
 		}
 	}
-	return looked
+	return requests
 }
 
 // CountingRunning returns the names that count running requests. Those that no configuration uses any more

@@ -127,6 +127,9 @@ func (s *Simulation) Warnings() (sentences []string) {
 	}
 	warn(m.unanswered, "requests without headers of the response in the log, although count_if or cost asks for them")
 	for i, r := range s.rules {
+		if r.Opens {
+			sentences = append(sentences, fmt.Sprintf("policy %s: passes of challenge are ignored, as a log hides cookies; who has waited counts as who has not, and leaves the reserve", s.policies[i].Name))
+		}
 		if r.Challenge.Passes > 0 {
 			sentences = append(sentences, fmt.Sprintf("policy %s: passes of challenge are ignored, as a log hides cookies; who would wait counts as denied, and who has waited by the client's own quota", s.policies[i].Name))
 		}
