@@ -86,6 +86,9 @@ func (h *Handler) WarningSubject() *routetrace.Subject {
 			s.Waiter = &routetrace.Waiter{Policy: r.Policy.Name(), Key: r.Texts.Key, Match: r.Match}
 			s.Alone = append(s.Alone, h.waitWarnings(r)...)
 		}
+		if r.Opens {
+			s.Opening = routetrace.AppendNew(s.Opening, r.Policy.Name())
+		}
 		if r.DryRun {
 			s.DryRuns = routetrace.AppendNew(s.DryRuns, r.Policy.Name())
 		}

@@ -185,6 +185,7 @@ func (f *flow) subject(s *Subject, place place) {
 	}
 	f.warnOfOuter(s, place)
 	f.warnOfHeaders(s, place)
+	f.warnOfPages(s, place)
 	if s.ByClient && f.appends != "" {
 		f.found.add(ofServer(place.Server), f.appends)
 	}

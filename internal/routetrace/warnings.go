@@ -38,6 +38,9 @@ type Subject struct {
 	// the requests, see [Narrows].
 	Rejecting []string
 
+	// Opening are the policies whose page that waits opens what they reserve.
+	Opening []string
+
 	// DryRuns are the policies in dry run, CountingForbidden those whose count_if counts responses of 403.
 	DryRuns, CountingForbidden []string
 
