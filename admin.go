@@ -63,6 +63,9 @@ func (a *App) servePolicies(
 		if p.Set("count") != "" {
 			p.SinceStart.Looked = &counts.Looked
 		}
+		if p.Set("reserve") != "" {
+			p.SinceStart.ReserveDenied = &counts.ReserveDenied
+		}
 		if a.looksFirst(name) {
 			p.Looking = new(stores.Looking(registered.policy))
 		}

@@ -83,7 +83,7 @@ func (a *App) servePage(
 	applied, appliedKnown := page.overrides.Get(keptBy(a.overrides), withStores(a, pageOverridesOf))
 	err := cmp.Or(
 		section("node", node, true), section("store", a.pageStore(stores), true), section("top", top, topKnown),
-		section("used", used, usedKnown),
+		section("used", used, usedKnown), section("browsers", browsersThatWait(), slices.ContainsFunc(a.rules, (*rule.Set).Challenges)),
 		section("bans", bans, bansKnown), section("overrides", applied, appliedKnown),
 		section("warnings", adminapi.PageWarnings(pool.Warnings.List()), true),
 	)
@@ -144,6 +144,9 @@ func (a *App) pagePolicies(stores *storepool.Stores) ([]pagefeed.Policy, error) 
 			row.Waiting = new(gauges.Waiting[name])
 		}
 		all, clients := a.overrides.OfPolicy(name)
+		if counts.ReserveDenied > 0 {
+			row.ReserveDenied = &counts.ReserveDenied
+		}
 		row.Override, row.ClientOverrides = routetrace.Override(all), clients
 		text, err := json.Marshal(row)
 		if err != nil {

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
@@ -106,6 +109,16 @@ func fromRunning(value func(a *App) float64) func() float64 {
 		}
 		return 0
 	}
+}
+
+// browsersThatWait counts what became of browsers that may wait.
+func browsersThatWait() adminapi.PageBrowsers {
+	count := func(o challenge.Outcome) int64 {
+		var series dto.Metric
+		_ = challenges.WithLabelValues(string(o)).Write(&series) // a counter's never fails
+		return int64(series.GetCounter().GetValue())
+	}
+	return adminapi.PageBrowsers{Shown: count(challenge.Shown), Passed: count(challenge.Passed), Cookieless: count(challenge.Cookieless)}
 }
 
 // registerMetrics adds the metrics to a configuration's registry.

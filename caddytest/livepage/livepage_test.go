@@ -121,3 +121,20 @@ func TestPage_keys(t *testing.T) {
 	assert.Equal(t, len(overrides.Overrides), 3, "keys that the commands have blocked")
 	tab.WaitForText(t, "#overrides", `$(id) \\`)
 }
+
+// TestPage_browsers follows browsers that may wait on a node, and whom its reserve refuses.
+func TestPage_browsers(t *testing.T) {
+	t.Parallel()
+	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit {\nname busy\nkey everyone\nlimit 9\nwindow 24h\nreserve 8\nchallenge\n}\nrespond ok"))
+	tab, _ := opened(t, n)
+	tab.WaitForText(t, "#browsers", "0 pages shown to strangers, 0 passed.")
+	v := &caddytest.Visitor{Node: n}
+	for range 2 {
+		_, err := v.Open("/", 1)
+		assert.Must(t, err)
+	}
+	n.Get(t, "/")
+	tab.WaitForText(t, "#browsers", "1 page shown to strangers, 1 passed.")
+	tab.WaitForText(t, "#policies", "2 requests refused by the reserve")
+	n.Ratelimit(t, "policies").Want(t, 0, ", 2 denied\n", "by the reserve\n")
+}

@@ -112,6 +112,9 @@ type CountsReport struct {
 	// Looked counts those that passed and took nothing, as count did not match them; nil unless the policy has count.
 	Looked *int64 `json:"looked,omitempty"`
 
+	// ReserveDenied counts those that were denied since what was left is reserved; nil unless the policy has reserve.
+	ReserveDenied *int64 `json:"reserve_denied,omitempty"`
+
 	// CountIf is what count_if made of responses; nil unless the policy has it.
 	CountIf *CountIfReport `json:"count_if,omitempty"`
 }

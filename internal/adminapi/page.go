@@ -96,6 +96,13 @@ type PageOverrides struct {
 	Overrides []OverrideEntry `json:"overrides"` // the first ones
 }
 
+// PageBrowsers is what became of browsers that may wait, since the process began.
+type PageBrowsers struct {
+	Shown      int64 `json:"shown"`      // pages that wait, shown to strangers
+	Passed     int64 `json:"passed"`     // passes given
+	Cookieless int64 `json:"cookieless"` // pages opened without a pass
+}
+
 // PageNode is the node that answers.
 type PageNode struct {
 	Version string `json:"version"`

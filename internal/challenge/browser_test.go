@@ -43,10 +43,10 @@ func TestBrowser_times(t *testing.T) {
 	}{
 		{0, ticket, home, early, false, false},
 		{-time.Second, ticket, home, early, false, false},
-		{time.Nanosecond, ticket, neighbor, passed, false, false},
-		{time.Second, ticket, home, passed, true, false},
+		{time.Nanosecond, ticket, neighbor, Passed, false, false},
+		{time.Second, ticket, home, Passed, true, false},
 		{time.Second, ticket, elsewhere, invalid, false, false},
-		{time.Hour, ticket, home, passed, false, false},
+		{time.Hour, ticket, home, Passed, false, false},
 		{time.Hour + time.Nanosecond, ticket, home, invalid, false, false},
 		{0, pass, home, invalid, false, true},
 		{0, pass, home, invalid, true, true},
@@ -67,7 +67,7 @@ func TestBrowser_times(t *testing.T) {
 		outcome, _ := b.Exchange(w, r.URL, Look{Status: http.StatusTooManyRequests}) // writes to memory
 		cookie := w.Header().Get("Set-Cookie")
 		if (standing == Waited) != test.passes || standing != NoPass && number != 7 || outcome != test.want ||
-			strings.HasPrefix(cookie, prefix+"rl-pass="+pass) != (test.want == passed) || w.Header().Get("Location") != "./a?b" {
+			strings.HasPrefix(cookie, prefix+"rl-pass="+pass) != (test.want == Passed) || w.Header().Get("Location") != "./a?b" {
 			t.Errorf("%+v: pass %d, %v; %s, %v", test, number, standing, outcome, w.Header())
 		}
 		r.Header.Set("Cookie", other+"rl-wait=1; "+other+"rl-pass="+test.text)
@@ -108,7 +108,7 @@ func TestBrowser_Early(t *testing.T) {
 			}
 			set(ready.Add(want - ahead))
 			b.HasWaited()
-			if o, _ := b.Exchange(httptest.NewRecorder(), r.URL, Look{Status: 429}); o != passed {
+			if o, _ := b.Exchange(httptest.NewRecorder(), r.URL, Look{Status: 429}); o != Passed {
 				t.Errorf("%v early, after a wait: %s", ahead, o)
 			}
 		}
@@ -130,11 +130,11 @@ func TestBrowser_proven(t *testing.T) {
 		want    Outcome
 		wait    string // the cookie that is set; empty: none
 	}{
-		{"rl-wait=" + loaded, 0, passed, ""},
-		{"rl-wait=3; rl-wait=" + loaded, 0, passed, ""},
-		{"rl-wait=" + loaded, life - 1, passed, ""},
+		{"rl-wait=" + loaded, 0, Passed, ""},
+		{"rl-wait=3; rl-wait=" + loaded, 0, Passed, ""},
+		{"rl-wait=" + loaded, life - 1, Passed, ""},
 		{"rl-wait=" + loaded, life, invalid, ""},
-		{"rl-pass=" + proven, 0, passed, ""},
+		{"rl-pass=" + proven, 0, Passed, ""},
 		{"rl-pass=" + plain, 0, Shown, "1"}, // has waited and shown nothing
 		{"rl-wait=1", 0, Shown, "2"},
 		{"rl-wait=2", 0, Shown, "3"},
@@ -164,7 +164,7 @@ func TestBrowser_proven(t *testing.T) {
 			t.Errorf("%+v: %s, cookie %q", test, outcome, cookie)
 		}
 		switch outcome {
-		case passed:
+		case Passed:
 			if !strings.HasPrefix(cookie, "rl-pass="+proven) || w.Header().Get("Location") != "./a?b" {
 				t.Errorf("%+v: %v", test, w.Header())
 			}
@@ -226,7 +226,7 @@ func TestBrowser_Exchange_keeps_proof(t *testing.T) {
 	r.Header.Set("Cookie", "rl-wait=1; rl-pass="+k.sign(token{kindProvenPass, 7, ready.Unix() + 1}, n))
 	w, b := httptest.NewRecorder(), k.Browser(r, home)
 	outcome, _ := b.Exchange(w, r.URL, Look{Status: 429}) // writes to memory
-	if want := "rl-pass=" + k.sign(token{kindProvenPass, 8, ready.Add(life).Unix()}, n); outcome != passed || !strings.HasPrefix(w.Header().Get("Set-Cookie"), want) {
+	if want := "rl-pass=" + k.sign(token{kindProvenPass, 8, ready.Add(life).Unix()}, n); outcome != Passed || !strings.HasPrefix(w.Header().Get("Set-Cookie"), want) {
 		t.Errorf("%s %v", outcome, w.Header())
 	}
 }

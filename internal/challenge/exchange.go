@@ -14,7 +14,7 @@ type Outcome string
 const (
 	Shown      Outcome = "shown"      // a browser got the page that waits
 	Cookieless Outcome = "cookieless" // the request goes on, for one page: its browser has waited, and cannot say so by cookies
-	passed     Outcome = "passed"     // its ticket was exchanged for a pass
+	Passed     Outcome = "passed"     // its ticket was exchanged for a pass
 	file       Outcome = "file"       // it has loaded the style sheet of the page
 	noCookies  Outcome = "no_cookies" // the ticket came back, and no cookie
 	early      Outcome = "early"      // the ticket came back too early
@@ -93,7 +93,7 @@ func (b *Browser) Exchange(w http.ResponseWriter, sent *url.URL, look Look) (Out
 	case !b.keepsCookies():
 		return noCookies, b.askForCookies(w, target, look)
 	}
-	return passed, b.pass(w, t, target)
+	return Passed, b.pass(w, t, target)
 }
 
 // exchangeProven exchanges a ticket that is good if the browser has loaded the style sheet. A browser that keeps no cookies, and
@@ -102,7 +102,7 @@ func (b *Browser) Exchange(w http.ResponseWriter, sent *url.URL, look Look) (Out
 func (b *Browser) exchangeProven(w http.ResponseWriter, t token, query, target string, look Look) (Outcome, error) {
 	pages, loaded := b.waits()
 	if _, best := b.Pass(); loaded || best == Proven {
-		return passed, b.pass(w, t, target)
+		return Passed, b.pass(w, t, target)
 	}
 	if pages < mostWaits && b.keepsCookies() {
 		look.Proven = true

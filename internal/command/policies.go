@@ -159,6 +159,9 @@ func addCounts(block *display.Block, c *adminapi.CountsReport) {
 	if c.Looked != nil {
 		parts = append(parts, display.Count(*c.Looked)+" looked")
 	}
+	if c.ReserveDenied != nil {
+		parts = append(parts, display.Count(*c.ReserveDenied)+" denied by the reserve")
+	}
 	for _, other := range []struct {
 		requests int64
 		became   string

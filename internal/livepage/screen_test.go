@@ -157,6 +157,21 @@ func TestPage_used(t *testing.T) {
 	assert.Equal(t, tab.Eval(t, `getComputedStyle(document.getElementById("used-section")).display`), "none", "the section of a document without it")
 }
 
+// TestPage_browsers shows what became of browsers that may wait, if some may, and whom a reserve has refused.
+func TestPage_browsers(t *testing.T) {
+	t.Parallel()
+	d := sample(t)
+	tab := openSample(t, func() *pagefeed.Document { return d }, 840)
+	tab.WaitForText(t, "#store", "Redis decides")
+	assert.Equal(t, tab.Eval(t, `getComputedStyle(document.getElementById("browsers")).display`), "none", "the line of a document without browsers")
+	d = sample(t)
+	d.Sections = append(d.Sections, pagefeed.Section{Name: "browsers", Value: encoded(t, adminapi.PageBrowsers{Shown: 1200, Passed: 48, Cookieless: 3})})
+	d.Policies[0].Counts = encoded(t, adminapi.PageCounts{CountsReport: adminapi.CountsReport{Met: 9000, Denied: 7000, ReserveDenied: new(int64(6500))}})
+	tab = openSample(t, func() *pagefeed.Document { return d }, 840)
+	tab.WaitForText(t, "#browsers", "Browsers that wait: 1,200 pages shown to strangers, 48 passed, 3 went on for one page.")
+	tab.WaitForText(t, "#policies", "6,500 requests refused by the reserve")
+}
+
 // TestPage_everywhere shows blocks for all policies, with commands that name no policy, and offers them for addresses alone.
 func TestPage_everywhere(t *testing.T) {
 	t.Parallel()

@@ -18,6 +18,7 @@ type Counts struct {
 	Matched        int64 // responses that count_if counted
 	NotMatched     int64 // and did not count
 	Looked         int64 // requests that passed and took nothing, as count did not match
+	ReserveDenied  int64 // requests that were denied since what was left is reserved
 }
 
 // CountDeniedByOthers counts a request that another policy denied, so that it is no decision of this one.
@@ -37,7 +38,7 @@ func (p *Policy) Counts() Counts {
 	c := Counts{
 		Since: p.began, Decisions: map[rule.Outcome]int64{},
 		DeniedByOthers: p.deniedByOthers.Load(), Matched: p.matched.Load(), NotMatched: p.notMatched.Load(),
-		Looked: p.looked.requests.Load(),
+		Looked: p.looked.requests.Load(), ReserveDenied: p.reserveDenied.requests.Load(),
 	}
 	p.eachDecision(func(o rule.Outcome, requests int64) { c.Decisions[o] += requests })
 	return c

@@ -57,6 +57,7 @@ const updatePolicy = (parts, policy) => {
 	if (c.met === 0) marks.push("! never met since this node started");
 	if (c.failed_open > 0) marks.push(counted(c.failed_open, "request") + " let through without a decision");
 	if (c.failed_closed > 0) marks.push(counted(c.failed_closed, "request") + " refused without a decision");
+	if (c.reserve_denied > 0) marks.push(counted(c.reserve_denied, "request") + " refused by the reserve");
 	if (c.override) marks.push("override for all: " + effect(c.override));
 	if (c.client_overrides) marks.push(counted(c.client_overrides, "client") + " with overrides");
 	setText(parts.mark, marks.join("; "));
@@ -86,6 +87,14 @@ const showPolicies = page => {
 	let more = found.length > mostRows ? "The first " + mostRows + " of " + number(found.length) + " policies; name others above." : "";
 	if (found.length === 0) more = page.policies.size === 0 ? "There are no policies." : "No name has this text.";
 	setText(byID("policies-more"), more);
+};
+
+const showBrowsers = page => {
+	const b = page.browsers;
+	show(byID("browsers"), b !== undefined);
+	if (!b) return;
+	setText(byID("browsers"), "Browsers that wait: " + counted(b.shown, "page") + " shown to strangers, " + number(b.passed) + " passed" +
+		(b.cookieless > 0 ? ", " + number(b.cookieless) + " went on for one page" : "") + ".");
 };
 
 // A row of a key: a line, and commands.
