@@ -24,6 +24,7 @@ type storedRow struct {
 type servedRow struct {
 	name   string
 	site   string
+	header string // lines of the requests' header; empty: only Host
 	denied bool
 }
 
@@ -118,6 +119,11 @@ func servedRows() []servedRow {
 		b.WriteString("}\nrespond 200")
 		return b.String()
 	}
+	// Who is refused what is reserved gets a line of text, or the page that waits, which the commits before had only for limits.
+	reserved := func(name, challenge string) string {
+		return fmt.Sprintf("redis_ratelimit {client_ip} 2 24h {\nname %s\nheaders off\nreserve 1\n%s\n}\nrespond 200", name, challenge)
+	}
+	const page = "Accept: text/html\r\n"
 	const others = "rate_limit {\nzone %s {\nkey {client_ip}\nevents %d\nwindow 24h\n}\n}\nrespond 200"
 	return []servedRow{
 		{name: plain, site: "respond 200"},
@@ -128,6 +134,8 @@ func servedRows() []servedRow {
 		{name: "caddy/four", site: several(4)},
 		{name: "caddy/denied", site: one("1 24h", "denied", "off"), denied: true},
 		{name: "caddy/denied/headers", site: one("1 24h", "denied_headers", "x_ratelimit"), denied: true},
+		{name: "caddy/denied/reserve", site: reserved("reserve", ""), header: page, denied: true},
+		{name: "caddy/denied/page", site: reserved("page", "challenge"), header: page, denied: true},
 		{name: "caddy/mholt", site: fmt.Sprintf(others, "passing", 100_000)},
 		{name: "caddy/mholt/denied", site: fmt.Sprintf(others, "denying", 1), denied: true},
 	}

@@ -129,7 +129,7 @@ func newVisitor(r servedRow, addr string) (*visitor, error) {
 		return nil, err
 	}
 	host, _, _ := net.SplitHostPort(addr) // it is one
-	v := &visitor{r, client, [][]byte{fmt.Appendf(nil, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host)}}
+	v := &visitor{r, client, [][]byte{fmt.Appendf(nil, "GET / HTTP/1.1\r\nHost: %s\r\n%s\r\n", host, r.header)}}
 	if _, err := client.Run(v.request, 2); err != nil {
 		client.Close()
 		return nil, err
