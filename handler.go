@@ -22,7 +22,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyht
 		return next.ServeHTTP(w, r)
 	case gate.ReturnsFromChallenge:
 		once, request, err := exchange.RedeemToken()
-		if request == nil {
+		switch {
+		case rule.IsRefusal(err):
+			return exchange.Refuse(err)
+		case request == nil:
 			return err
 		}
 		return h.ServeHTTP(once, request, next)

@@ -10,25 +10,16 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// noteAnswer notes the status that this handler answers with, for handlers further out, which see the header next.
-func (x *Exchange) noteAnswer(status int) {
-	if d := x.knownDecision(); d != nil {
-		d.answered = uint16(status)
-	}
-}
-
-// answerWriter writes an answer of this handler whose status another package chooses.
+// answerWriter writes an answer of a handler whose status another package chooses, and whose header deferred handlers of
+// headers leave alone.
 type answerWriter struct {
 	http.ResponseWriter
-	exchange *Exchange
+	note func(status int) // is called before the header is written
 }
-
-// answerWriter returns the writer of an answer whose header deferred handlers of headers leave alone.
-func (x *Exchange) answerWriter() http.ResponseWriter { return answerWriter{x.ResponseWriter, x} }
 
 // WriteHeader implements [http.ResponseWriter].
 func (w answerWriter) WriteHeader(status int) {
-	w.exchange.noteAnswer(status)
+	w.note(status)
 	keepFromDeferred(w.ResponseWriter)
 	w.ResponseWriter.WriteHeader(status)
 }

@@ -44,20 +44,20 @@ func (l *Limiter) passOf(r *http.Request) rule.Pass {
 
 // RedeemToken answers a request of a page that waits: with a pass for the ticket of a browser that has waited, or with the
 // page's style sheet. It asks no store and charges nothing. A request that goes on, for one page, is returned with the writer
-// of its response, to be evaluated again; otherwise the request is nil.
+// of its response, to be evaluated again; otherwise the request is nil. A request whose client has left meanwhile is a refusal.
 func (x *Exchange) RedeemToken() (http.ResponseWriter, *http.Request, error) {
 	browser := x.limiter.browser(x.request)
 	_, target := originalRequest(x.request)
 	x.decisionOf()
 	if early := browser.Early(target); early > 0 && x.limiter.Process.Held.Enter() {
-		err := x.hold(early)
+		err := hold(x.request.Context(), early)
 		x.limiter.Process.Held.Leave()
 		if err != nil {
-			return nil, nil, x.Refuse(err)
+			return nil, nil, err
 		}
 		browser.HasWaited()
 	}
-	outcome, err := browser.Exchange(x.answerWriter(), target, x.limiter.look(nil))
+	outcome, err := browser.Exchange(answerWriter{x.ResponseWriter, x.noteAnswer}, target, x.limiter.look(nil))
 	x.challenged(outcome)
 	if outcome != challenge.Cookieless {
 		return nil, nil, err
@@ -144,7 +144,7 @@ func (x *Exchange) showPage(verdict *Verdict) error {
 	browser := l.browser(x.request)
 	_, wanted := originalRequest(x.request)
 	query := challenge.CutToken(wanted.RawQuery) // of a request that goes on for one page
-	return browser.Page(x.answerWriter(), query, l.look(verdict.Checks), func(number uint16) bool {
+	return browser.Page(answerWriter{x.ResponseWriter, x.noteAnswer}, query, l.look(verdict.Checks), func(number uint16) bool {
 		return !verdict.pass.HasPass() || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {
 			passes := l.Rules.RuleOf(&c).Challenge
 			return !c.Result.Passes() && passes.Passes > 0 && passes.Of(verdict.pass) == passes.Of(rule.Pass{Number: number})

@@ -84,22 +84,10 @@ func (x *Exchange) Delay(delay time.Duration) error {
 		return x.abortDelay(rule.Refuse(http.StatusServiceUnavailable, errCrowded))
 	}
 	defer held.Leave()
-	if err := x.hold(delay); err != nil {
+	if err := hold(x.request.Context(), delay); err != nil {
 		return x.abortDelay(err)
 	}
 	return nil
-}
-
-// hold lets a time pass, or refuses the request once its client has left.
-func (x *Exchange) hold(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-x.request.Context().Done():
-		return rule.Refuse(statusClientGone, x.request.Context().Err())
-	}
 }
 
 // abortDelay settles an allowed request that fails while it is held, by the error.

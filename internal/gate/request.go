@@ -236,8 +236,12 @@ func isInclude(r *http.Request) bool {
 	return len(r.Header[includeHeader]) > 0 && ctx.Value(http.ServerContextKey) == nil && ctx.Value(http.LocalAddrContextKey) == nil
 }
 
-// statusClientGone is what servers log for a client that left before its answer.
-const statusClientGone = 499
+// noteAnswer notes the status that this handler answers with, for handlers further out, which see the header next.
+func (x *Exchange) noteAnswer(status int) {
+	if d := x.knownDecision(); d != nil {
+		d.answered = uint16(status)
+	}
+}
 
 // clientGone reports whether the client left. After the response's header it says nothing: a client that has read
 // the response may close at once.

@@ -161,7 +161,7 @@ const userPrefix = "http.auth.user."
 
 // subject warns of what a handler with limits cannot mean at its place.
 func (f *flow) subject(s *Subject, place place) {
-	for _, text := range s.Alone {
+	for _, text := range append(slices.Clip(s.Alone), keptFromPage(s.Opening, f.within)...) {
 		f.found.add(place, text)
 	}
 	twice := slices.Contains(f.same, s.JSON)
@@ -185,7 +185,6 @@ func (f *flow) subject(s *Subject, place place) {
 	}
 	f.warnOfOuter(s, place)
 	f.warnOfHeaders(s, place)
-	f.warnOfPages(s, place)
 	if s.ByClient && f.appends != "" {
 		f.found.add(ofServer(place.Server), f.appends)
 	}

@@ -8,22 +8,23 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// warnOfPages warns of matchers in front of pages that wait by which the page's style sheet, which a browser has to load from
-// the page's own URL, does not come to the limit.
-func (f *flow) warnOfPages(s *Subject, place place) {
+// keptFromPage returns the warnings of policies whose page that waits opens what they reserve, by the matchers around: the page's
+// style sheet, which a browser has to load from the page's own URL, may not come to the limit.
+func keptFromPage(policies []string, within []caddyhttp.MatcherSets) (texts []string) {
 	const text = "policy %q: browsers load the style sheet of the page that waits from the page's own URL, which %s in front of the " +
 		"limit tells apart from the page, so that none gets in; leave that out, or write it as match in the policy"
-	if len(s.Opening) == 0 {
-		return
+	if len(policies) == 0 {
+		return nil
 	}
-	for _, sets := range f.within {
+	for _, sets := range within {
 		if what := differsForStyleSheet(sets); what != "" {
-			for _, policy := range s.Opening {
-				f.found.add(place, fmt.Sprintf(text, policy, what))
+			for _, policy := range policies {
+				texts = append(texts, fmt.Sprintf(text, policy, what))
 			}
-			return
+			return texts
 		}
 	}
+	return nil
 }
 
 // differsForStyleSheet names what matchers ask for that a page and its style sheet differ in; empty: nothing that is known.
