@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -108,6 +109,20 @@ func fromRunning(value func(a *App) float64) func() float64 {
 			return value(a)
 		}
 		return 0
+	}
+}
+
+// challengeSeries are the series of challenges by outcome, once there are any: in a flood a page is shown for most requests.
+var challengeSeries sync.Map
+
+// countChallenge counts what became of a challenge.
+func countChallenge(o challenge.Outcome) {
+	series, found := challengeSeries.Load(o)
+	if !found {
+		series, _ = challengeSeries.LoadOrStore(o, challenges.WithLabelValues(string(o)))
+	}
+	if counter, ok := series.(prometheus.Counter); ok {
+		counter.Inc()
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
@@ -53,7 +52,7 @@ var lastEvents = clock.NewEventFilter()
 var process = gate.Process{
 	Held: waiting.NewRoom(waiting.MostWaiting), Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
 	Blocked:    blockedTotal.Inc,
-	Challenged: func(o challenge.Outcome) { challenges.WithLabelValues(string(o)).Inc() },
+	Challenged: countChallenge,
 }
 
 // noticed are the warnings that were logged last.

@@ -56,7 +56,8 @@ func CountedCaddy(ctx context.Context, dir, binary string, sites []string) (*Cou
 		text = fmt.Appendf(text, caddySite, port, site)
 		addrs = append(addrs, addr)
 	}
-	command, err := caddyCommand(dir, binary, "counted", text)
+	file := strings.ReplaceAll("counted"+addrs[0], ":", "-") // two builds start at once
+	command, err := caddyCommand(dir, binary, file, text)
 	if err != nil {
 		return nil, err
 	}

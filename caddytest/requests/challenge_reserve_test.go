@@ -34,10 +34,15 @@ func (s signer) token(kind byte, number uint16, from time.Duration) string {
 	_, _ = derived.Write([]byte("redis_ratelimit challenge 1"))
 	signed := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(from).Unix()))
 	signed[0], signed[1], signed[2] = kind, byte(number>>8), byte(number)
+	half := 0
+	if kind == fileToken { // which has the second half of its ticket's MAC
+		signed[0], half = provenTicket, 16
+	}
 	mac := hmac.New(sha256.New, derived.Sum(nil))
 	_, _ = mac.Write(signed)
 	_, _ = mac.Write([]byte{4, 127, 0, 0, 0, 0, 0})
-	return base64.RawURLEncoding.EncodeToString(append(signed, mac.Sum(nil)[:16]...))
+	signed[0] = kind
+	return base64.RawURLEncoding.EncodeToString(append(signed, mac.Sum(nil)[half:half+16]...))
 }
 
 // hidden is the secret of the nodes of these tests.
@@ -190,9 +195,9 @@ func TestChallengeReserve_tokens(t *testing.T) {
 		"ended long ago":              "rl-pass=" + hidden.token(provenPass, 1, -4*hour),
 		"of a page without a file":    "rl-pass=" + hidden.token(passToken, 1, hour),
 		"a ticket as a pass":          "rl-pass=" + hidden.token(provenTicket, 1, hour),
-		"a file as a pass":            "rl-pass=" + hidden.token(fileToken, 1, hour),
+		"a file as a pass":            "rl-pass=" + hidden.token(fileToken, 1, 0),
 		"a pass as a file":            "rl-wait=" + hidden.token(provenPass, 1, hour),
-		"a file without a ticket":     "rl-wait=" + hidden.token(fileToken, 1, hour),
+		"a file without a ticket":     "rl-wait=" + hidden.token(fileToken, 1, 0),
 		"the pass of another network": "rl-pass=" + base64.RawURLEncoding.EncodeToString(make([]byte, 24)),
 	} {
 		a := n.Get(t, "/", navigation, "Cookie: "+cookie)
@@ -202,14 +207,14 @@ func TestChallengeReserve_tokens(t *testing.T) {
 		token, cookie string
 		status        int
 	}{
-		"a file, and a ready ticket":              {hidden.token(provenTicket, 1, 0), "rl-wait=" + hidden.token(fileToken, 9, hour), http.StatusFound},
-		"a foreign file":                          {hidden.token(provenTicket, 1, 0), "rl-wait=" + foreign.token(fileToken, 1, hour), http.StatusTooManyRequests},
-		"an ended file":                           {hidden.token(provenTicket, 1, 0), "rl-wait=" + hidden.token(fileToken, 1, -time.Second), http.StatusTooManyRequests},
-		"a ticket from an hour ahead":             {hidden.token(provenTicket, 1, hour), "rl-wait=" + hidden.token(fileToken, 1, hour), http.StatusFound},
+		"a file, and a ready ticket":              {hidden.token(provenTicket, 1, 0), "rl-wait=" + hidden.token(fileToken, 9, 0), http.StatusFound},
+		"a foreign file":                          {hidden.token(provenTicket, 1, 0), "rl-wait=" + foreign.token(fileToken, 1, 0), http.StatusTooManyRequests},
+		"an ended file":                           {hidden.token(provenTicket, 1, 0), "rl-wait=" + hidden.token(fileToken, 1, -hour), http.StatusTooManyRequests},
+		"a ticket from an hour ahead":             {hidden.token(provenTicket, 1, hour), "rl-wait=" + hidden.token(fileToken, 1, 0), http.StatusFound},
 		"a plain ticket, which opens nothing":     {hidden.token(ticketToken, 1, 0), "rl-wait=1", http.StatusFound},
 		"no cookies, two minutes after":           {hidden.token(provenTicket, 1, -2*time.Minute), "", http.StatusFound},
-		"a style sheet of another network":        {foreign.token(fileToken, 1, hour), "", http.StatusFound},
-		"a style sheet whose page is an hour old": {hidden.token(fileToken, 1, -time.Second), "", http.StatusFound},
+		"a style sheet of another network":        {foreign.token(fileToken, 1, 0), "", http.StatusFound},
+		"a style sheet whose page is an hour old": {hidden.token(fileToken, 1, -hour), "", http.StatusFound},
 	} {
 		a := n.Get(t, "/?rl-pass="+want.token, navigation, "Cookie: "+want.cookie)
 		assert.ErrorIf(t, a.Status != want.status, "%s: %v", text, a)
@@ -233,7 +238,7 @@ func TestChallengeReserve_tokens(t *testing.T) {
 func TestChallengeReserve_clocks(t *testing.T) {
 	t.Parallel()
 	n := caddytest.Start(t, caddytest.Config(hiding(t), "redis_ratelimit {\nkey everyone\nlimit 3\nwindow 400d\nreserve 2\nchallenge\n}"+caddytest.ShowDecision))
-	file := "Cookie: rl-wait=" + hidden.token(fileToken, 1, time.Hour)
+	file := "Cookie: rl-wait=" + hidden.token(fileToken, 1, 0)
 	for _, test := range []struct {
 		early  time.Duration
 		waits  bool
@@ -335,7 +340,7 @@ func TestChallengeReserve_outer(t *testing.T) {
 			load(at, navigation).Want(t, http.StatusOK, "ok")
 			page := load(at, navigation)
 			policy := page.Header.Get("Content-Security-Policy")
-			assert.ErrorIf(t, page.Status != http.StatusTooManyRequests || !strings.Contains(policy, "style-src 'self' 'sha256-") || page.Header.Get("Cache-Control") != "no-store" || page.Header.Get("Retry-After") != "1",
+			assert.ErrorIf(t, page.Status != http.StatusTooManyRequests || !strings.Contains(policy, "style-src 'self';") || page.Header.Get("Cache-Control") != "no-store" || page.Header.Get("Retry-After") != "1",
 				"the page is %v", page)
 			sheet := load(assert.NoError(at.Parse(caddytest.StyleSheet(page)))(t), "Accept: text/css,*/*;q=0.1")
 			assert.ErrorIf(t, sheet.Status != http.StatusOK || sheet.Header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(sheet.Header.Get("Content-Type"), "text/css"), "the style sheet is %v", sheet)

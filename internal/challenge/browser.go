@@ -26,13 +26,18 @@ const (
 type Browser struct {
 	keeper  *Keeper
 	request *http.Request
-	network network
+	address string
 	ahead   time.Duration // how early a ticket may be, as the browser has waited for as long as it may
 }
 
 // Browser returns the browser of a request from an address.
 func (k *Keeper) Browser(r *http.Request, address string) Browser {
-	return Browser{keeper: k, request: r, network: networkOf(address)}
+	return Browser{keeper: k, request: r, address: address}
+}
+
+// read returns the token of one of some kinds that a text is, if it was signed for the browser's network.
+func (b *Browser) read(text string, wanted ...kind) (token, bool) {
+	return b.keeper.read(text, networkOf(b.address), wanted...)
 }
 
 // Standing is what a browser's pass says of it. A greater one is good for all that a smaller one is.
@@ -50,7 +55,7 @@ const (
 func (b *Browser) Pass() (number uint16, best Standing) {
 	now := b.keeper.now().Unix()
 	for _, text := range b.cookies(cookiePass) {
-		t, ok := b.keeper.read(text, b.network, kindPass, kindProvenPass)
+		t, ok := b.read(text, kindPass, kindProvenPass)
 		if found := t.standing(now); ok && found > best {
 			number, best = t.number, found
 		}
@@ -86,14 +91,23 @@ func (b *Browser) cookies(name string) (values []string) {
 	return values
 }
 
-// setCookie sets a cookie for a while.
+// setCookie sets a cookie for a while. Its value is a number or a token.
 func (b *Browser) setCookie(w http.ResponseWriter, name, value string, age time.Duration) {
-	cookie := http.Cookie{Name: name, Value: value, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true, SameSite: http.SameSiteLaxMode}
-	if b.request.TLS != nil {
-		cookie.Name, cookie.Secure = hostPrefix+name, true
-	}
-	http.SetCookie(w, &cookie)
+	header := w.Header()
+	header["Set-Cookie"] = append(header["Set-Cookie"], cookieText(name, value, age, b.request.TLS != nil))
 }
+
+// cookieText returns a header Set-Cookie.
+func cookieText(name, value string, age time.Duration, overTLS bool) string {
+	prefix, secure := "", ""
+	if overTLS {
+		prefix, secure = hostPrefix, "; Secure"
+	}
+	return prefix + name + "=" + value + "; Path=/; Max-Age=" + strconv.Itoa(int(age/time.Second)) + "; HttpOnly" + secure + "; SameSite=Lax"
+}
+
+// firstWait is the cookie of the first page that waits, which most strangers in a flood get.
+var firstWait = cookieText(cookieWait, "1", life, false)
 
 // keepsCookies reports whether the browser brings back a cookie of this package.
 func (b *Browser) keepsCookies() bool {
@@ -102,11 +116,11 @@ func (b *Browser) keepsCookies() bool {
 
 // waits returns how many pages the browser was shown so far, by its cookies, and whether it has loaded a page's style sheet.
 func (b *Browser) waits() (pages int, loaded bool) {
-	now := b.keeper.now().Unix()
+	now := b.keeper.now()
 	for _, text := range b.cookies(cookieWait) {
 		if n, err := strconv.ParseUint(text, 10, 8); err == nil && n <= mostWaits {
 			pages = max(pages, int(n))
-		} else if t, ok := b.keeper.read(text, b.network, kindFile); ok && now < t.time {
+		} else if t, ok := b.read(text, kindFile); ok && now.Before(t.ends()) {
 			loaded = true
 		}
 	}
@@ -115,28 +129,41 @@ func (b *Browser) waits() (pages int, loaded bool) {
 
 // noteWait sets the cookie of one more page that waits, unless the browser has loaded the style sheet of an earlier page.
 func (b *Browser) noteWait(w http.ResponseWriter) {
-	if pages, loaded := b.waits(); !loaded {
+	switch pages, loaded := b.waits(); {
+	case loaded:
+	case pages == 0 && b.request.TLS == nil:
+		header := w.Header()
+		header["Set-Cookie"] = append(header["Set-Cookie"], firstWait)
+	default:
 		b.setCookie(w, cookieWait, strconv.Itoa(min(pages+1, mostWaits)), life)
 	}
 }
 
 // IsNavigation reports whether a person sees the answer of a request that a client sent by a method, with a header.
 func IsNavigation(method string, header http.Header) bool {
-	if method != http.MethodGet || !strings.HasPrefix(header.Get("Accept"), "text/html") || header.Get("Range") != "" ||
-		header.Get("X-Requested-With") != "" {
+	if method != http.MethodGet || !strings.HasPrefix(first(header["Accept"]), "text/html") || first(header["Range"]) != "" ||
+		first(header["X-Requested-With"]) != "" {
 		return false
 	}
-	for _, name := range []string{"Sec-Purpose", "Purpose", "X-Moz"} {
-		if strings.Contains(strings.ToLower(header.Get(name)), "prefetch") {
+	for _, name := range [...]string{"Sec-Purpose", "Purpose", "X-Moz"} {
+		if purpose := first(header[name]); purpose != "" && strings.Contains(strings.ToLower(purpose), "prefetch") {
 			return false
 		}
 	}
-	switch header.Get("Sec-Fetch-Mode") {
+	switch first(header["Sec-Fetch-Mode"]) {
 	case "": // over plain http
 		return true
 	case "navigate":
-		destination := header.Get("Sec-Fetch-Dest")
+		destination := first(header["Sec-Fetch-Dest"])
 		return destination == "document" || destination == "empty" // of a service worker
 	}
 	return false
+}
+
+// first returns the first value of a header; empty if there is none.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }

@@ -85,7 +85,7 @@ func TestBrowser_Early(t *testing.T) {
 	for _, kind := range []kind{kindTicket, kindProvenTicket, kindFile, kindPass} {
 		text := k.sign(token{kind, 7, ready.Unix()}, n)
 		r := httptest.NewRequest(http.MethodGet, "/?rl-pass="+text, http.NoBody)
-		r.Header.Set("Cookie", "rl-wait="+k.sign(token{kindFile, 1, ready.Add(life).Unix()}, n))
+		r.Header.Set("Cookie", "rl-wait="+k.sign(token{kindFile, 1, ready.Unix()}, n))
 		for ahead, want := range map[time.Duration]time.Duration{
 			-time.Second: 0, 0: 0, time.Millisecond: time.Millisecond, time.Second: time.Second, 1500 * time.Millisecond: time.Second,
 			2 * time.Second: time.Second, 2*time.Second + time.Nanosecond: 0, time.Hour: 0,
@@ -122,7 +122,7 @@ func TestBrowser_proven(t *testing.T) {
 		return k.sign(token{kind, 7, at.Unix()}, networkOf(address))
 	}
 	ticket := sign(kindProvenTicket, ready, home)
-	loaded, foreign := sign(kindFile, ready.Add(life), home), sign(kindFile, ready.Add(life), elsewhere)
+	loaded, foreign := sign(kindFile, ready, home), sign(kindFile, ready, elsewhere)
 	proven, plain := sign(kindProvenPass, ready.Add(life), home), sign(kindPass, ready.Add(life), home)
 	for _, test := range []struct {
 		cookies string
@@ -183,7 +183,7 @@ func TestBrowser_proven(t *testing.T) {
 // TestBrowser_file loads the style sheet: the cookie is that of the token, and one of another network is none.
 func TestBrowser_file(t *testing.T) {
 	k, set := keeperAt(issued)
-	text := k.sign(token{kindFile, 7, ready.Add(life).Unix()}, networkOf(home))
+	text := k.sign(token{kindFile, 7, ready.Unix()}, networkOf(home))
 	r := httptest.NewRequest(http.MethodGet, "/a?b&rl-pass="+text, http.NoBody)
 	for _, test := range []struct {
 		address string
@@ -193,7 +193,7 @@ func TestBrowser_file(t *testing.T) {
 		set(ready.Add(test.after))
 		w, b := httptest.NewRecorder(), k.Browser(r, test.address)
 		outcome, _ := b.Exchange(w, r.URL, Look{Status: http.StatusTooManyRequests}) // writes to memory
-		if loads := outcome == file; outcome != test.want || loads && (w.Code != 200 || w.Body.Len() > 0 || w.Header().Get("Content-Type") != "text/css; charset=utf-8") ||
+		if loads := outcome == file; outcome != test.want || loads && (w.Code != 200 || w.Body.String() != style || w.Header().Get("Content-Type") != "text/css; charset=utf-8") ||
 			strings.HasPrefix(w.Header().Get("Set-Cookie"), "rl-wait="+text) != loads || w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%+v: %s, %d %v", test, outcome, w.Code, w.Header())
 		}
@@ -234,7 +234,7 @@ func TestBrowser_Exchange_keeps_proof(t *testing.T) {
 // TestBrowser_Page_waits counts the pages in a cookie, which does not replace that of a style sheet.
 func TestBrowser_Page_waits(t *testing.T) {
 	k, _ := keeperAt(ready)
-	loaded := k.sign(token{kindFile, 7, ready.Unix() + 1}, networkOf(home))
+	loaded := k.sign(token{kindFile, 7, ready.Unix()}, networkOf(home))
 	for cookie, want := range map[string]string{"": "1", "rl-wait=1": "2", "rl-wait=2": "3", "rl-wait=3": "3", "rl-wait=x": "1", "rl-wait=" + loaded: ""} {
 		for _, proven := range []bool{false, true} {
 			r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
@@ -325,7 +325,7 @@ func TestKeeper_sync(t *testing.T) {
 			t.Errorf("a flushed Redis has %v", redis.value)
 		}
 	}
-	if _, ok := nodes[0].read(first.sign(token{kindPass, 1, 2}, network{}), network{}, kindPass); !ok {
+	if _, ok := nodes[0].read(first.newSigner().sign(token{kindPass, 1, 2}, network{}), network{}, kindPass); !ok {
 		t.Error("the former secret reads no token")
 	}
 	if k := shared(nodes[0]); !k.Ready() || k.secrets.Load() != nodes[0].secrets.Load() {

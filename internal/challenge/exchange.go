@@ -3,6 +3,7 @@ package challenge
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -46,14 +47,6 @@ func CutToken(query string) string {
 	return query
 }
 
-// linkWith returns a query with a token, as a link that is relative to the page.
-func linkWith(query, text string) string {
-	if query != "" {
-		query += "&"
-	}
-	return "?" + query + parameter + text
-}
-
 // begins is from when on a ticket can be exchanged, and ends from when on no more.
 func (t token) begins() time.Time { return time.Unix(t.time, 0) }
 func (t token) ends() time.Time   { return t.begins().Add(life) }
@@ -63,7 +56,7 @@ func (t token) ends() time.Time   { return t.begins().Add(life) }
 // node that issued it is ahead.
 func (b *Browser) Early(sent *url.URL) time.Duration {
 	_, text, _ := cutToken(sent.RawQuery)
-	t, ok := b.keeper.read(text, b.network, kindTicket, kindProvenTicket)
+	t, ok := b.read(text, kindTicket, kindProvenTicket)
 	if rest := t.begins().Sub(b.keeper.now()); ok && rest > 0 && rest <= mostAhead {
 		return min(rest, wait)
 	}
@@ -79,11 +72,11 @@ func (b *Browser) HasWaited() { b.ahead = mostAhead - wait }
 func (b *Browser) Exchange(w http.ResponseWriter, sent *url.URL, look Look) (Outcome, error) {
 	query, text, _ := cutToken(sent.RawQuery)
 	now := b.keeper.now()
-	t, ok := b.keeper.read(text, b.network, kindTicket, kindProvenTicket, kindFile)
+	t, ok := b.read(text, kindTicket, kindProvenTicket, kindFile)
 	target := targetOf(sent, query)
 	switch {
-	case ok && t.kind == kindFile && now.Unix() < t.time:
-		return file, b.sendFile(w, text)
+	case ok && t.kind == kindFile && now.Before(t.ends()):
+		return file, b.sendFile(w, text, look)
 	case !ok || t.kind == kindFile || !now.Before(t.ends()):
 		return invalid, b.sendOn(w, target)
 	case t.begins().After(now.Add(b.ahead)):
@@ -140,16 +133,22 @@ func (b *Browser) pass(w http.ResponseWriter, t token, target string) error {
 	if _, best := b.Pass(); t.kind == kindProvenTicket || best == Proven {
 		given, age = kindProvenPass, age+lateLife
 	}
-	b.setCookie(w, cookiePass, b.keeper.sign(token{given, t.number, ends.Unix()}, b.network), age)
+	b.setCookie(w, cookiePass, b.keeper.sign(token{given, t.number, ends.Unix()}, networkOf(b.address)), age)
 	return b.sendOn(w, target)
 }
 
-// sendFile answers with the style sheet of the page that waits, and has the browser keep that it has loaded one.
-func (b *Browser) sendFile(w http.ResponseWriter, text string) error {
+// sendFile answers with the style sheet of the page that waits, and has the browser keep that it has loaded one. That of an
+// operator's page is empty.
+func (b *Browser) sendFile(w http.ResponseWriter, text string, look Look) error {
+	styles := style
+	if look.Own != nil {
+		styles = ""
+	}
 	begin(w.Header())
 	b.setCookie(w, cookieWait, text, life)
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	w.Header().Set("Content-Length", "0")
+	w.Header().Set("Content-Length", strconv.Itoa(len(styles)))
 	w.WriteHeader(http.StatusOK)
-	return nil
+	_, err := w.Write([]byte(styles))
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,21 +31,52 @@ type secrets struct {
 	secret
 
 	former *secret
+
+	signers sync.Pool // of the first; a MAC by one that was used before costs half of the first
+}
+
+// signer returns a signer of the first secret, to be put back afterwards.
+func (s *secrets) signer() *signer {
+	if used, ok := s.signers.Get().(*signer); ok {
+		return used
+	}
+	return s.newSigner()
 }
 
 // sign returns the text of a token for a network. The secret has to be known.
-func (k *Keeper) sign(t token, n network) string { return k.secrets.Load().sign(t, n) }
+func (k *Keeper) sign(t token, n network) string {
+	s := k.secrets.Load()
+	signer := s.signer()
+	defer s.signers.Put(signer)
+	return signer.sign(t, n)
+}
+
+// signPage returns the texts of the ticket of a page that waits, and of its style sheet's token. The secret has to be known.
+func (k *Keeper) signPage(ticket token, n network) (text, styleSheet string) {
+	s := k.secrets.Load()
+	signer := s.signer()
+	defer s.signers.Put(signer)
+	mac := signer.macOf(ticket, n)
+	file := token{kindFile, ticket.number, ticket.time}
+	if text = ticket.text(mac); ticket.kind != kindProvenTicket {
+		mac = signer.macOf(file, n)
+	}
+	return text, file.text(mac)
+}
 
 // read returns the token of one of some kinds that a text is, if the keeper has signed it for a network.
 func (k *Keeper) read(text string, n network, wanted ...kind) (t token, ok bool) {
 	s := k.secrets.Load()
-	if s == nil {
-		return t, false
+	t, had, ok := parse(text)
+	if s == nil || !ok || !slices.Contains(wanted, t.kind) {
+		return token{}, false
 	}
-	if t, ok = s.read(text, n); !ok && s.former != nil {
-		t, ok = s.former.read(text, n)
+	signer := s.signer()
+	defer s.signers.Put(signer)
+	if signer.isSigned(t, had, n) || s.former != nil && s.former.newSigner().isSigned(t, had, n) {
+		return t, true
 	}
-	return t, ok && slices.Contains(wanted, t.kind)
+	return token{}, false
 }
 
 // Redis sends a command whose key is the second word.
@@ -135,7 +167,7 @@ func (k *Keeper) sync(ctx context.Context) error {
 	if adopted := secret(read); held == nil {
 		k.secrets.Store(&secrets{secret: adopted})
 	} else if adopted != held.secret {
-		k.secrets.Store(&secrets{adopted, &held.secret})
+		k.secrets.Store(&secrets{secret: adopted, former: &held.secret})
 	}
 	return nil
 }

@@ -13,12 +13,18 @@ import (
 	"unicode/utf8"
 )
 
-// sentences are what the built-in pages say by language: the one that waits, and the one for a browser without cookies.
-var sentences = map[string]struct{ waits, asks string }{
-	"en": {"This page opens by itself in a moment.", "Allow cookies, then open this page again."},
-	"de": {"Diese Seite öffnet sich gleich von selbst.", "Erlauben Sie Cookies und öffnen Sie diese Seite noch einmal."},
-	"es": {"Esta página se abre sola en un momento.", "Permita las cookies y abra esta página de nuevo."},
-	"fr": {"Cette page s’ouvre d’elle-même dans un instant.", "Autorisez les cookies, puis ouvrez cette page à nouveau."},
+// waitSeconds is how long the page waits, as a header and the page say it.
+const waitSeconds = "1"
+
+// sentence is what the built-in pages say in a language: the one that waits, and the one for a browser without cookies.
+type sentence struct{ language, waits, asks string }
+
+// sentences are those of all languages, English first.
+var sentences = [...]sentence{
+	{"en", "This page opens by itself in a moment.", "Allow cookies, then open this page again."},
+	{"de", "Diese Seite öffnet sich gleich von selbst.", "Erlauben Sie Cookies und öffnen Sie diese Seite noch einmal."},
+	{"es", "Esta página se abre sola en un momento.", "Permita las cookies y abra esta página de nuevo."},
+	{"fr", "Cette page s’ouvre d’elle-même dans un instant.", "Autorisez les cookies, puis ouvrez cette page à nouveau."},
 }
 
 const style = "body{font:1.1rem/1.5 sans-serif;margin:0}main{max-width:40rem;margin:20vh auto;padding:0 1rem}"
@@ -29,23 +35,27 @@ var styleHash = sha256.Sum256([]byte(style))
 // nothing but the style sheet by which a browser shows that it is one.
 const unframed = ";base-uri 'none';form-action 'none';frame-ancestors 'none'"
 
-var (
-	policyOfPlain  = "default-src 'none';style-src 'sha256-" + base64.StdEncoding.EncodeToString(styleHash[:]) + "'" + unframed
-	policyOfProven = strings.Replace(policyOfPlain, "style-src ", "style-src 'self' ", 1)
-)
+var policyOfPlain = "default-src 'none';style-src 'sha256-" + base64.StdEncoding.EncodeToString(styleHash[:]) + "'" + unframed
+
+const policyOfProven = "default-src 'none';style-src 'self'" + unframed
 
 const policyOfOwn = "default-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:" + unframed
 
-// languageOf returns the first language of a header Accept-Language that there are sentences in; otherwise English.
-func languageOf(header string) string {
-	for part := range strings.SplitSeq(header, ",") {
-		tag, _, _ := strings.Cut(part, ";")
-		language, _, _ := strings.Cut(strings.TrimSpace(tag), "-")
-		if language = strings.ToLower(language); sentences[language].waits != "" {
-			return language
+// sentenceFor returns what is said in the first language of headers Accept-Language that there are sentences in; otherwise in
+// English.
+func sentenceFor(headers []string) *sentence {
+	for _, header := range headers {
+		for part := range strings.SplitSeq(header, ",") {
+			tag, _, _ := strings.Cut(part, ";")
+			language, _, _ := strings.Cut(strings.TrimSpace(tag), "-")
+			for i := range sentences {
+				if strings.EqualFold(sentences[i].language, language) {
+					return &sentences[i]
+				}
+			}
 		}
 	}
-	return "en"
+	return &sentences[0]
 }
 
 // MaxPage is the most bytes of a page of the operator's.
@@ -122,64 +132,85 @@ func (b *Browser) Page(w http.ResponseWriter, query string, look Look, accepts f
 	return b.show(w, query, number, look)
 }
 
-// show answers with the page that waits, whose ticket has a number.
+// show answers with the page that waits, whose ticket has a number. In a flood each refusal of a reserve is such a page: the way
+// is as short as that of a line of text.
 func (b *Browser) show(w http.ResponseWriter, query string, number uint16, look Look) error {
-	ready := b.keeper.now().Unix() + int64(wait/time.Second)
-	ticket := token{kindTicket, number, ready}
+	ticket := token{kindTicket, number, b.keeper.now().Unix() + int64(wait/time.Second)}
 	if look.Proven {
 		ticket.kind = kindProvenTicket
 	}
-	link := html.EscapeString(linkWith(query, b.keeper.sign(ticket, b.network)))
-	styleSheet := ""
-	if look.Proven || look.Own != nil {
-		loaded := token{kindFile, number, ready + int64(life/time.Second)}
-		styleSheet = html.EscapeString(linkWith(query, b.keeper.sign(loaded, b.network)))
+	text, loaded := b.keeper.signPage(ticket, networkOf(b.address))
+	before := "?" + parameter // of a link that is relative to the page
+	if query != "" {
+		before = "?" + html.EscapeString(query) + "&amp;" + parameter
 	}
 	b.noteWait(w)
-	w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)))
-	if look.Own != nil {
-		return look.write(w, look.Own.text(link, styleSheet), policyOfOwn)
+	page, policy := make([]byte, 0, 1024), policyOfPlain
+	switch {
+	case look.Own != nil:
+		page, policy = append(page, look.Own.text(before+text, before+loaded)...), policyOfOwn
+	case look.Proven:
+		policy = policyOfProven
+		page = b.appendWaiting(page, before, text, `"><link rel=stylesheet href="`, before, loaded)
+	default:
+		page = b.appendWaiting(page, before, text)
 	}
-	head := `<meta http-equiv=refresh content="` + strconv.Itoa(int(wait/time.Second)) + `;url=` + link + `">`
-	policy := policyOfPlain
-	if look.Proven {
-		head, policy = head+`<link rel=stylesheet href="`+styleSheet+`">`, policyOfProven
+	w.Header()["Retry-After"] = []string{waitSeconds}
+	return look.write(w, page, policy)
+}
+
+// appendWaiting appends the built-in page that waits, with pieces of what stands behind its refresh: where that leads to, and the
+// style sheet's element without its end.
+func (b *Browser) appendWaiting(page []byte, before, text string, sheet ...string) []byte {
+	s := sentenceFor(b.request.Header["Accept-Language"])
+	page = appendAll(page, pageBegins, s.language, pageHead, `<meta http-equiv=refresh content="`+waitSeconds+`;url=`, before, text)
+	page = appendAll(appendAll(page, sheet...), `">`, "<title>", s.waits, "</title>")
+	if len(sheet) == 0 {
+		page = appendAll(page, pageStyle)
 	}
-	language := languageOf(b.request.Header.Get("Accept-Language"))
-	return look.write(w, builtIn(language, sentences[language].waits, link, head), policy)
+	return appendAll(page, pageLink, before, text, `">`, s.waits, pageEnds)
 }
 
 // askForCookies answers with a page that leads to the one that the browser wanted, and does not wait.
 func (b *Browser) askForCookies(w http.ResponseWriter, target string, look Look) error {
-	language := languageOf(b.request.Header.Get("Accept-Language"))
-	return look.write(w, builtIn(language, sentences[language].asks, html.EscapeString(target), ""), policyOfPlain)
+	s := sentenceFor(b.request.Header["Accept-Language"])
+	page := appendAll(nil, pageBegins, s.language, pageHead, "<title>", s.asks, "</title>", pageStyle, pageLink, html.EscapeString(target), `">`, s.asks, pageEnds)
+	return look.write(w, page, policyOfPlain)
+}
+
+// The parts of a built-in page, which is a sentence that is a link.
+const (
+	pageBegins = "<!doctype html><html lang="
+	pageHead   = `><meta charset=utf-8><meta name=viewport content="width=device-width,initial-scale=1"><meta name=color-scheme content="light dark">`
+	pageStyle  = "<style>" + style + "</style>" // where there is no style sheet
+	pageLink   = `<main><a href="`
+	pageEnds   = "</a></main>"
+)
+
+// appendAll appends texts.
+func appendAll(page []byte, texts ...string) []byte {
+	for _, text := range texts {
+		page = append(page, text...)
+	}
+	return page
 }
 
 // write answers with a page under a policy.
-func (l *Look) write(w http.ResponseWriter, page, policy string) error {
+func (l *Look) write(w http.ResponseWriter, page []byte, policy string) error {
 	header := w.Header()
 	begin(header)
-	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Length", strconv.Itoa(len(page)))
-	header.Set("Content-Security-Policy", policy)
+	values := &[...]string{"text/html; charset=utf-8", strconv.Itoa(len(page)), policy}
+	header["Content-Type"], header["Content-Length"], header["Content-Security-Policy"] = values[0:1:1], values[1:2:2], values[2:3:3]
 	w.WriteHeader(l.Status)
-	_, err := w.Write([]byte(page))
+	_, err := w.Write(page)
 	return err
-}
-
-// builtIn returns a page in a language that is a sentence, which is a link. The link is escaped.
-func builtIn(language, sentence, link, head string) string {
-	return "<!doctype html><html lang=" + language + `><meta charset=utf-8><meta name=viewport ` +
-		`content="width=device-width,initial-scale=1">` +
-		`<meta name=color-scheme content="light dark">` + head + "<title>" + sentence + "</title><style>" + style +
-		`</style><main><a href="` + link + `">` + sentence + "</a></main>"
 }
 
 // begin makes a header that of an answer of this package: it is not stored, and says nothing of the page that handlers
 // further out expected.
 func begin(header http.Header) {
-	for _, name := range []string{"Content-Disposition", "Content-Encoding", "Etag", "Last-Modified", "Link", "Refresh"} {
-		header.Del(name)
+	for _, name := range [...]string{"Content-Disposition", "Content-Encoding", "Etag", "Last-Modified", "Link", "Refresh"} {
+		delete(header, name)
 	}
-	header.Set("Cache-Control", "no-store")
+	header["Cache-Control"] = []string{"no-store"}
 }

@@ -17,6 +17,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"hash"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -46,7 +47,7 @@ type kind byte
 const (
 	kindTicket       kind = 1 // its time is when it can be exchanged from
 	kindPass         kind = 2 // its time is when it ends
-	kindFile         kind = 3 // the browser has loaded the style sheet of a page that waits; its time is when it ends
+	kindFile         kind = 3 // the browser has loaded the style sheet of a page that waits; its time is that of the page's ticket
 	kindProvenTicket kind = 4 // a ticket of a browser that has to load the style sheet
 	kindProvenPass   kind = 5 // the pass of a browser that has
 )
@@ -58,10 +59,11 @@ type token struct {
 	time   int64 // seconds since 1970, 40 bits
 }
 
-// A token is its kind in a byte, its number in 2 bytes and its time in 5, big-endian, and its MAC.
+// A token is its kind in a byte, its number in 2 bytes and its time in 5, big-endian, and the first half of the MAC of these
+// and of the network. That of a style sheet has the second half of the MAC of its page's ticket, so that a page costs one MAC.
 const (
 	signedBytes = 8
-	macBytes    = 16
+	macBytes    = sha256.Size / 2
 	tokenLength = (signedBytes + macBytes) / 3 * 4 // in base64url, which needs no padding
 )
 
@@ -99,34 +101,72 @@ func secretOf(hashKeys string) secret {
 	return secret(mac.Sum(nil))
 }
 
-// mac returns the MAC of the bytes of a token for a network.
-func (s *secret) mac(signed []byte, n network) []byte {
-	mac := hmac.New(sha256.New, s[:])
-	_, _ = mac.Write(signed)
-	_, _ = mac.Write(n[:])
-	return mac.Sum(nil)[:macBytes]
+// signer makes the MACs of a secret. It is not safe for concurrent use.
+type signer struct {
+	mac    hash.Hash
+	signed [signedBytes + len(network{})]byte
+	sum    [sha256.Size]byte
+}
+
+// newSigner returns the signer of a secret.
+func (s *secret) newSigner() *signer { return &signer{mac: hmac.New(sha256.New, s[:])} }
+
+// bytes returns a token without its MAC.
+func (t token) bytes() (b [signedBytes]byte) {
+	binary.BigEndian.PutUint64(b[:], uint64(t.time))
+	b[0] = byte(t.kind)
+	binary.BigEndian.PutUint16(b[1:], t.number)
+	return b
+}
+
+// macOf returns the MAC of a token for a network, until the next one: of a style sheet's token that of its page's ticket.
+func (s *signer) macOf(t token, n network) *[sha256.Size]byte {
+	if t.kind == kindFile {
+		t.kind = kindProvenTicket
+	}
+	signed := t.bytes()
+	copy(s.signed[copy(s.signed[:], signed[:]):], n[:])
+	s.mac.Reset()
+	_, _ = s.mac.Write(s.signed[:])
+	s.mac.Sum(s.sum[:0])
+	return &s.sum
+}
+
+// half returns the half of a MAC that a kind of tokens has.
+func (k kind) half(sum *[sha256.Size]byte) []byte {
+	if k == kindFile {
+		return sum[macBytes:]
+	}
+	return sum[:macBytes]
+}
+
+// text returns the text of a token with its MAC.
+func (t token) text(sum *[sha256.Size]byte) string {
+	signed := t.bytes()
+	var whole [signedBytes + macBytes]byte
+	copy(whole[copy(whole[:], signed[:]):], t.kind.half(sum))
+	return encoding.EncodeToString(whole[:])
 }
 
 // sign returns the text of a token for a network.
-func (s *secret) sign(t token, n network) string {
-	bytes := binary.BigEndian.AppendUint64(nil, uint64(t.time))
-	bytes[0] = byte(t.kind)
-	binary.BigEndian.PutUint16(bytes[1:], t.number)
-	return encoding.EncodeToString(append(bytes, s.mac(bytes, n)...))
+func (s *signer) sign(t token, n network) string { return t.text(s.macOf(t, n)) }
+
+// parse reads the text of a token. Its MAC has to be compared.
+func parse(text string) (t token, mac [macBytes]byte, ok bool) {
+	var whole [signedBytes + macBytes]byte
+	if len(text) != tokenLength {
+		return t, mac, false
+	}
+	if _, err := encoding.Decode(whole[:], []byte(text)); err != nil {
+		return t, mac, false
+	}
+	t.kind, t.number = kind(whole[0]), binary.BigEndian.Uint16(whole[1:])
+	t.time = int64(binary.BigEndian.Uint64(whole[:]) & (1<<40 - 1))
+	copy(mac[:], whole[signedBytes:])
+	return t, mac, true
 }
 
-// read returns the token of a text that the secret has signed for a network.
-func (s *secret) read(text string, n network) (t token, ok bool) {
-	var bytes [signedBytes + macBytes]byte
-	if len(text) != tokenLength {
-		return t, false
-	}
-	_, err := encoding.Decode(bytes[:], []byte(text))
-	signed := bytes[:signedBytes]
-	if err != nil || !hmac.Equal(bytes[signedBytes:], s.mac(signed, n)) {
-		return t, false
-	}
-	t.kind, t.number = kind(signed[0]), binary.BigEndian.Uint16(signed[1:])
-	t.time = int64(binary.BigEndian.Uint64(signed) & (1<<40 - 1))
-	return t, true
+// isSigned reports whether a token has its MAC for a network.
+func (s *signer) isSigned(t token, had [macBytes]byte, n network) bool {
+	return hmac.Equal(had[:], t.kind.half(s.macOf(t, n)))
 }

@@ -13,6 +13,14 @@ func counting() (s secret) {
 	return s
 }
 
+// sign and read are what a keeper does with its secret.
+func (s *secret) sign(t token, n network) string { return s.newSigner().sign(t, n) }
+
+func (s *secret) read(text string, n network) (token, bool) {
+	t, mac, ok := parse(text)
+	return t, ok && s.newSigner().isSigned(t, mac, n)
+}
+
 // vectors are tokens of that secret.
 var vectors = []struct {
 	token
@@ -23,7 +31,7 @@ var vectors = []struct {
 	{token{kindPass, 0xed8e, 1795422311}, "::ffff:203.0.113.200", "Au2OAGsD-Gepxsnd36HZOTpUGiaLGZ22"},
 	{token{kindTicket, 0, 0}, "2001:db8:1:2::5", "AQAAAAAAAABUFtKZ8JiiyKRVvSrJ0kkG"},
 	{token{kindPass, 1, 1795422311}, "@", "AgABAGsD-GffRZ5qDzWYRAkg4sclALub"},
-	{token{kindFile, 1, 1795422311}, "203.0.113.7", "AwABAGsD-Gev9gd_MA4pVuwsythCjfrN"},
+	{token{kindFile, 1, 1795418711}, "203.0.113.7", "AwABAGsD6lftrw0lHFexG6DREDpP6Qtv"},
 	{token{kindProvenTicket, 1, 1795418711}, "203.0.113.7", "BAABAGsD6ldPz378aVcHehrob9PHovhC"},
 	{token{kindProvenPass, 1, 1795422311}, "203.0.113.7", "BQABAGsD-Gd0UbJn-y_8a8ZsV1gOLvMR"},
 }

@@ -21,13 +21,11 @@ func (l *Limiter) browser(r *http.Request) challenge.Browser {
 // goesOnceVar is the request variable that is set where the request goes on for the one page of a browser without cookies.
 const goesOnceVar = "redis_ratelimit.goes_once"
 
-// bringsToken reports whether a request is one of a page that waits, which no handler has let go on.
-func bringsToken(r *http.Request) bool {
-	return challenge.BringsToken(originalRequest(r)) && caddyhttp.GetVar(r.Context(), goesOnceVar) == nil
-}
+// goesOnce reports whether a handler has let a request go on that brings a ticket.
+func goesOnce(r *http.Request) bool { return caddyhttp.GetVar(r.Context(), goesOnceVar) != nil }
 
-// passOf returns what a request has by its browser's wait.
-func (l *Limiter) passOf(r *http.Request) rule.Pass {
+// passOf returns what a request has by its browser's wait, which may be one that goes on with its ticket.
+func (l *Limiter) passOf(r *http.Request, once bool) rule.Pass {
 	browser := l.browser(r)
 	switch number, standing := browser.Pass(); {
 	case standing == challenge.Proven:
@@ -36,7 +34,7 @@ func (l *Limiter) passOf(r *http.Request) rule.Pass {
 		return rule.Pass{Number: number, Standing: rule.Waited}
 	case standing == challenge.Late && !isNavigation(r):
 		return rule.Pass{Standing: rule.Late}
-	case caddyhttp.GetVar(r.Context(), goesOnceVar) != nil:
+	case once:
 		return rule.Pass{Standing: rule.Cookieless}
 	}
 	return rule.Pass{}
@@ -76,7 +74,7 @@ func goingOnce(r *http.Request) *http.Request {
 // challenged counts and logs what became of a challenge.
 func (x *Exchange) challenged(o challenge.Outcome) {
 	x.limiter.Process.Challenged(o)
-	if fields, ok := x.request.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+	if fields := logFields(x.request); fields != nil {
 		fields.Set(zap.String("ratelimit_challenge", string(o)))
 	}
 }

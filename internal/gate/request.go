@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -105,15 +106,16 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 		return Limited, nil
 	}
 	if len(l.Usage.matcher) > 0 || l.challenges {
+		brings := l.challenges && challenge.BringsToken(originalRequest(r))
 		switch {
 		case e.AnyMatch: // the usage page asks for the quotas
-		case l.challenges && bringsToken(r):
+		case brings && !goesOnce(r):
 			return ReturnsFromChallenge, nil
 		case l.Usage.matches(r):
 			return AsksUsage, nil
 		}
 		if l.challenges {
-			e.Pass = l.passOf(r)
+			e.Pass = l.passOf(r, brings && goesOnce(r))
 		}
 	}
 	if err := l.Rules.Evaluate(r, repl, e); err != nil {
