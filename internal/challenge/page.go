@@ -23,7 +23,7 @@ type sentence struct{ language, waits, asks string }
 var sentences = [...]sentence{
 	{"en", "This page opens by itself in a moment.", "Allow cookies, then open this page again."},
 	{"de", "Diese Seite öffnet sich gleich von selbst.", "Erlauben Sie Cookies und öffnen Sie diese Seite noch einmal."},
-	{"es", "Esta página se abre sola en un momento.", "Permita las cookies y abra esta página de nuevo."},
+	{"es", "Esta página se abre sola enseguida.", "Permita las cookies y abra esta página de nuevo."},
 	{"fr", "Cette page s’ouvre d’elle-même dans un instant.", "Autorisez les cookies, puis ouvrez cette page à nouveau."},
 }
 
