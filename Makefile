@@ -113,6 +113,18 @@ instructions: ## count the instructions of requests beside those of the commit B
 	.ci/need redis-server valgrind
 	go -C bench run ./instructions -base '$(BASE)' -rows '$(ROWS)' $(INSTRUCTIONFLAGS) ..
 
+# Comma-separated contenders and floods, for example CONTENDERS=recipe,nothing FLOODS=C,D, and further flags; see
+# go -C bench run ./flood -help
+CONTENDERS ?=
+FLOODS     ?=
+FLOODFLAGS ?=
+
+.PHONY: flood
+flood: RUNS = 3
+flood: ## measure whether people get into a site that crawlers flood (outside of CI; 25 minutes)
+	.ci/need redis-server
+	go -C bench run ./flood -runs $(RUNS) -contenders '$(CONTENDERS)' -floods '$(FLOODS)' $(FLOODFLAGS) ..
+
 # The servers, for example 'trixie/valkey-server'; .ci/compat lists them.
 SERVERS ?=
 

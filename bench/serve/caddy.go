@@ -41,6 +41,20 @@ func Caddy(ctx context.Context, dir, binary, name, options, site, redisAddr stri
 	return start(ctx, name, addr, dir, []string{"REDIS=" + redisAddr}, command[0], command[1:]...)
 }
 
+// CaddyOf starts a Caddy with a whole Caddyfile, whose site listens on 127.0.0.1:{$PORT}. It finds further variables in its
+// environment.
+func CaddyOf(ctx context.Context, dir, binary, name string, caddyfile []byte, env ...string) (*Process, error) {
+	addr, port, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	command, err := caddyCommand(dir, binary, name, caddyfile)
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, name, addr, dir, append(env, "PORT="+port), command[0], command[1:]...)
+}
+
 // caddyCommand writes a Caddyfile and returns the command of a Caddy that serves it.
 func caddyCommand(dir, binary, name string, text []byte) ([]string, error) {
 	file := filepath.Join(dir, name+".Caddyfile")
