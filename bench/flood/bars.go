@@ -9,7 +9,8 @@ import (
 type bar struct{ pages, visits float64 }
 
 // bars are those of floods. On H there is none: so many people are more than the backend can serve. On D+ there is one for
-// people known before the flood: the others cannot be told from bots that do all that browsers do.
+// people known before the flood: the others cannot be told from bots that do all that browsers do. On E+ there is none at all,
+// as readers with passes hold the places of everyone.
 var (
 	bars = map[string]bar{
 		"0": {99, 99}, "A": {98, 97}, "B": {95, 92}, "C": {95, 92}, "D": {94, 92}, "D0": {94, 92}, "E": {95, 95}, "F": {98, 98}, "G": {95, 92},
@@ -45,6 +46,9 @@ func missesBars(_ *table, r *Result) (misses []string) {
 	if b, some := knownBars[r.Flood]; some {
 		misses = below(misses, "pages of known", r.People[known].Pages, b.pages, tolerance)
 		misses = below(misses, "visits of known", r.People[known].Visits, b.visits, tolerance)
+	}
+	if r.Flood == "E+" {
+		return nil
 	}
 	for _, name := range wanted {
 		misses = below(misses, name, r.Programs[name], programBar, tolerance)

@@ -35,6 +35,7 @@ var floods = []flood{
 		b.keepCookies().waits, b.loads = true, true
 	}},
 	{name: "E", title: "200 slow readers", run: (*runOf).readSlowly},
+	{name: "E+", title: "as E, with passes", run: (*runOf).readWithPasses},
 	{name: "F", title: "say Googlebot", perSecond: 300, bots: 10_000, address: everywhere, bot: func(b *client, _ *rand.Rand) {
 		b.header.Set("User-Agent", googlebot)
 		b.asks = plainPage

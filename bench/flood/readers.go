@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"syscall"
 	"time"
 
@@ -22,24 +24,43 @@ const (
 )
 
 // readSlowly is flood E.
-func (r *runOf) readSlowly(ctx context.Context) {
+func (r *runOf) readSlowly(ctx context.Context) { r.startReaders(ctx, false) }
+
+// readWithPasses is flood E+: readers that are refused do what the page wants, as a browser does.
+func (r *runOf) readWithPasses(ctx context.Context) { r.startReaders(ctx, true) }
+
+func (r *runOf) startReaders(ctx context.Context, follow bool) {
 	random := newRandom(r.seed, ofReaders)
 	for i := range slowReaders {
-		go r.readAgain(ctx, fmt.Sprintf("198.51.100.%d", i), rand.New(rand.NewPCG(random.Uint64(), uint64(i))))
+		b := newClient(r.site, ofFloods, fmt.Sprintf("198.51.%d.9", i), chrome).keepCookies()
+		b.asks, b.waits, b.loads = browserPage, follow, follow
+		go r.readAgain(ctx, b, rand.New(rand.NewPCG(random.Uint64(), uint64(i))))
 	}
 }
 
-func (r *runOf) readAgain(ctx context.Context, address string, random *rand.Rand) {
-	request := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: shop.test\r\n%s: %s\r\nX-Forwarded-For: %s\r\nAccept: text/html\r\n"+
-		"User-Agent: %s\r\nConnection: close\r\n\r\n", bigPath, classHeader, ofFloods, address, chrome)
+func (r *runOf) readAgain(ctx context.Context, b *client, random *rand.Rand) {
 	for sleep(ctx, between(random, 0, 3*time.Second)) == nil {
 		began := time.Now()
-		r.tally.bot(r.at(began), r.readOnce(ctx, request))
+		came := r.readOnce(ctx, b)
+		r.tally.bot(r.at(began), came)
+		if !came && b.waits {
+			_, _, _ = b.open(ctx, host+"/") // for its pass
+		}
 	}
 }
 
-// readOnce sends a request, reads its answer slowly, and reports whether it was a page.
-func (r *runOf) readOnce(ctx context.Context, request []byte) (isPage bool) {
+// readOnce asks for the large answer, reads it slowly, and reports whether it was a page.
+func (r *runOf) readOnce(ctx context.Context, b *client) (isPage bool) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, host+bigPath, http.NoBody)
+	if err != nil {
+		return false
+	}
+	request.Close = true
+	maps.Copy(request.Header, b.asks)
+	maps.Copy(request.Header, b.header)
+	for _, cookie := range b.jar.Cookies(request.URL) {
+		request.AddCookie(cookie)
+	}
 	connection, err := r.site.dial(ctx, &net.Dialer{Control: narrow})
 	if err != nil {
 		return false
@@ -47,7 +68,7 @@ func (r *runOf) readOnce(ctx context.Context, request []byte) (isPage bool) {
 	defer connection.Close() //nolint:errcheck // it was only read
 	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
 	defer stop()
-	if _, err := connection.Write(request); err != nil {
+	if request.Write(connection) != nil {
 		return false
 	}
 	return drain(ctx, connection)
