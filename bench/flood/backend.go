@@ -1,10 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -119,7 +119,7 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = big
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
 	io.WriteString(w, answer)
 }
 

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"math/rand/v2"
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -20,7 +20,8 @@ func TestReadWaitingPage(t *testing.T) {
 		waits      bool
 	}{
 		{
-			"without quotes", `<!doctype html><meta charset=utf-8><meta http-equiv=refresh content="1;url=?q=a&amp;rl-pass=T"><link rel=stylesheet href="?rl-pass=F">`,
+			"without quotes",
+			`<!doctype html><meta charset=utf-8><meta http-equiv=refresh content="1;url=?q=a&amp;rl-pass=T"><link rel=stylesheet href="?rl-pass=F">`,
 			waitingPage{time.Second, "?q=a&rl-pass=T", []string{"?rl-pass=F"}}, true,
 		},
 		{
@@ -52,7 +53,8 @@ func TestPlanVisits(t *testing.T) {
 	}
 	for _, k := range kinds {
 		percent := 100 * float64(n[k.kind]) / float64(len(visits))
-		assert.ErrorIf(t, percent < float64(k.percent)-3 || percent > float64(k.percent)+3, "%s are %.1f %%, not %d", k.kind, percent, k.percent)
+		off := math.Abs(percent - float64(k.percent))
+		assert.ErrorIf(t, off > 3, "%s are %.1f %%, not %d", k.kind, percent, k.percent)
 	}
 }
 
@@ -62,7 +64,9 @@ func TestFloods(t *testing.T) {
 		draw := func() (texts []string) {
 			random := newRandom(7, ofFlood)
 			for _, b := range f.newBots(nil, random) {
-				texts = append(texts, b.header.Get("X-Forwarded-For")+b.header.Get("Cookie"))
+				cookies := b.header.Get("Cookie")
+				assert.ErrorIf(t, strings.Contains(cookies, "%!"), "flood %s sends %s", f.name, cookies)
+				texts = append(texts, b.header.Get("X-Forwarded-For")+cookies)
 			}
 			return append(texts, botPath(random))
 		}
@@ -143,7 +147,10 @@ func TestVerdict(t *testing.T) {
 		{"other contenders", []Result{resultOf("nothing", "C", 0, 0)}, "–"},
 		{"twice the backend", []Result{resultOf("recipe-doubled", "C", 190, 57), resultOf(recipe, "C", 200, 60)}, "holds"},
 		{"twice the backend, alone", []Result{resultOf("recipe-doubled", "C", 190, 57)}, "misses: the recipe was not measured beside it"},
-		{"twice the backend, and less", []Result{resultOf("recipe-doubled", "C", 200, 54), resultOf(recipe, "C", 200, 60)}, "misses: visits 91, not 100"},
+		{
+			"twice the backend, and less", []Result{resultOf("recipe-doubled", "C", 200, 54), resultOf(recipe, "C", 200, 60)},
+			"misses: visits 91, not 100",
+		},
 	} {
 		table := newTable(test.results)
 		got, _ := table.verdict(table.cells[0])
@@ -171,7 +178,7 @@ func TestWrite(t *testing.T) {
 
 // TestSources draws other numbers for another theme of one seed.
 func TestSources(t *testing.T) {
-	draw := func(r *rand.Rand) uint64 { return r.Uint64() }
-	assert.ErrorIf(t, draw(newRandom(1, ofPeople)) == draw(newRandom(1, ofFlood)), "two themes draw the same")
-	assert.ErrorIf(t, draw(newRandom(1, ofPeople)) != draw(newRandom(1, ofPeople)), "one theme draws other numbers")
+	people, again, bots := newRandom(1, ofPeople).Uint64(), newRandom(1, ofPeople).Uint64(), newRandom(1, ofFlood).Uint64()
+	assert.Equal(t, again, people, "what a theme draws the second time")
+	assert.ErrorIf(t, people == bots, "two themes draw the same")
 }

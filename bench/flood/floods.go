@@ -65,7 +65,7 @@ func everywhere(i int, random *rand.Rand) string {
 
 // forge has a bot send cookies of its invention.
 func forge(b *client, random *rand.Rand) {
-	b.header.Set("Cookie", fmt.Sprintf("session=x%08x; rl-pass=%016x%[2]016x; rl-wait=1", random.Uint32(), random.Uint64()))
+	b.header.Set("Cookie", fmt.Sprintf("session=x%08x; rl-pass=%016x%016[2]x; rl-wait=1", random.Uint32(), random.Uint64()))
 }
 
 // newBots returns the bots of a run.

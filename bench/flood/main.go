@@ -45,7 +45,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.contenders, "contenders", "", "comma-separated `names`; recipe-without:WORD is the recipe less the lines with a word.\n"+
 		"Without any: recipe on all floods, nothing and address on C. There are "+strings.Join(names(), ", "))
-	flag.StringVar(&o.floods, "floods", "", "comma-separated `names` out of "+strings.Join(floodNames(), ", ")+"; without any all, of contenders that were named")
+	flag.StringVar(&o.floods, "floods", "", "comma-separated `names` out of "+strings.Join(floodNames(), ", ")+
+		"; without any all, of contenders that were named")
 	flag.IntVar(&o.runs, "runs", 3, "runs of each contender on each flood")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the first run; the others have the next ones")
 	flag.StringVar(&o.caddy, "caddy", "", "the Caddy that is measured; without one it is built")

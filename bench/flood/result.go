@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -89,18 +90,19 @@ func (r Result) isVoid() bool { return r.Load > mostLoad }
 // String is a line on a run.
 func (r Result) String() string {
 	all := r.everyone()
-	line := fmt.Sprintf("%-16s %-2s seed %d: pages %3s, visits %3s of %d, known %s/%s, no cookies %s/%s, text browsers %s/%s,", r.Contender, r.Flood,
-		r.Seed, all.Pages, all.Visits, all.Visits.All, r.People[known].Pages, r.People[known].Visits,
+	var line strings.Builder
+	fmt.Fprintf(&line, "%-16s %-2s seed %d: pages %3s, visits %3s of %d, known %s/%s, no cookies %s/%s, text browsers %s/%s,",
+		r.Contender, r.Flood, r.Seed, all.Pages, all.Visits, all.Visits.All, r.People[known].Pages, r.People[known].Visits,
 		r.People[noCookies].Pages, r.People[noCookies].Visits, r.People[textBrowser].Pages, r.People[textBrowser].Visits)
 	for _, name := range wanted {
-		line += fmt.Sprintf(" %s %s,", name, r.Programs[name])
+		fmt.Fprintf(&line, " %s %s,", name, r.Programs[name])
 	}
-	line += fmt.Sprintf(" work to people %s, bots' pages %.1f/s of %.0f, Caddy %.0f %% of a core and %d MB, load %.1f a core", r.toPeople(),
+	fmt.Fprintf(&line, " work to people %s, bots' pages %.1f/s of %.0f, Caddy %.0f %% of a core and %d MB, load %.1f a core", r.toPeople(),
 		float64(r.Bots.Good)/r.Seconds, float64(r.Bots.All)/r.Seconds, 100*r.CPU.Seconds()/r.Seconds, r.Memory>>20, r.Load)
 	if r.isVoid() {
-		line += fmt.Sprintf(": void, above %.0f", mostLoad)
+		fmt.Fprintf(&line, ": void, above %.0f", mostLoad)
 	}
-	return line
+	return line.String()
 }
 
 // appendResult appends a result to a file, if there is one.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -77,9 +78,9 @@ var columns = []struct {
 		if r.Void > 0 {
 			return fmt.Sprintf("%d, %d void", r.Runs, r.Void)
 		}
-		return fmt.Sprint(r.Runs)
+		return strconv.Itoa(r.Runs)
 	}},
-	{"visits", func(r *Result) string { return fmt.Sprint(r.everyone().Visits.All) }},
+	{"visits", func(r *Result) string { return strconv.Itoa(r.everyone().Visits.All) }},
 	{"pages within 3 s", func(r *Result) string { return r.everyone().Pages.String() }},
 	{"visits finished", func(r *Result) string { return r.everyone().Visits.String() }},
 	{"search engine", func(r *Result) string { return r.Programs[searchEngine].String() }},
@@ -95,7 +96,7 @@ var columns = []struct {
 	{"slow lines", func(r *Result) string { return r.group(slowLine) }},
 	{"bots' pages/s", func(r *Result) string { return each(float64(r.Bots.Good), r.Seconds, "%.1f") }},
 	{"Caddy, % of a core", func(r *Result) string { return each(100*r.CPU.Seconds(), r.Seconds, "%.0f") }},
-	{"Caddy, MB", func(r *Result) string { return fmt.Sprint(r.Memory >> 20) }},
+	{"Caddy, MB", func(r *Result) string { return strconv.FormatInt(r.Memory>>20, 10) }},
 	{"load", func(r *Result) string { return fmt.Sprintf("%.1f", r.Load) }},
 }
 
