@@ -111,7 +111,7 @@ func TestPlan(t *testing.T) {
 // resultOf is a run of 60 visits and 200 clicks of people, so many of which are good.
 func resultOf(contender, flood string, pages, visits int) Result {
 	r := newTally().result
-	r.Contender, r.Flood, r.Seconds = contender, flood, 30
+	r.Contender, r.Flood, r.Runs, r.Seconds = contender, flood, 1, 30
 	r.People[home] = Group{Pages: Count{pages, 200}, Visits: Count{visits, 60}}
 	r.People[known] = Group{Pages: Count{40, 40}, Visits: Count{10, 10}}
 	for _, name := range wanted {
@@ -124,7 +124,7 @@ func resultOf(contender, flood string, pages, visits int) Result {
 // TestVerdict judges cells by their bars, less the tolerance.
 func TestVerdict(t *testing.T) {
 	busy := resultOf(recipe, "C", 0, 0)
-	busy.Load = mostLoad + 1
+	busy.Runs, busy.Void = 0, 1
 	unwanted := resultOf(recipe, "H", 0, 0)
 	unwanted.Programs[monitor] = Count{9, 10}
 	forgotten := resultOf(recipe, "D+", 0, 0)

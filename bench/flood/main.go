@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
@@ -37,6 +38,8 @@ type options struct {
 	runs       int
 	seed       uint64
 	caddy      string
+	quiet      time.Duration
+	mostLoad   float64
 	out        string
 	from       string
 }
@@ -50,6 +53,8 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 3, "runs of each contender on each flood")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the first run; the others have the next ones")
 	flag.StringVar(&o.caddy, "caddy", "", "the Caddy that is measured; without one it is built")
+	flag.DurationVar(&o.quiet, "quiet", time.Minute, "how long a run waits for a machine that is not too busy")
+	flag.Float64Var(&o.mostLoad, "load", 2, "of the machine, a core, above which a run is void: its answers wait for the processor")
 	flag.StringVar(&o.out, "out", "", "append the results of runs to this `file`, a line of JSON each")
 	flag.StringVar(&o.from, "from", "", "measure nothing, print the table of this `file`")
 	flag.Parse()

@@ -12,9 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
 
-// mostLoad is the load a core above which a run is void: its answers wait for the processor.
-const mostLoad = 2.0
-
 // meter measures what a run takes, from the first measured visit on.
 type meter struct {
 	backend *backend
@@ -83,12 +80,9 @@ func loadOfCore() (load float64, err error) {
 	return load / float64(runtime.NumCPU()), err
 }
 
-// quietWithin bounds the wait for a machine that is not too busy.
-const quietWithin = time.Minute
-
 // awaitQuiet waits until a run would count, or for a while: then the run tells that it does not.
-func awaitQuiet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, quietWithin, errStillBusy)
+func awaitQuiet(ctx context.Context, mostLoad float64, longest time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, errStillBusy)
 	defer cancel()
 	for {
 		load, err := loadOfCore()
@@ -96,7 +90,7 @@ func awaitQuiet(ctx context.Context) error {
 			return err
 		}
 		if sleep(ctx, time.Second) != nil {
-			progress("the machine has a load of %.1f a core; above %.0f a run is void", load, mostLoad)
+			progress("the machine has a load of %.1f a core; above %.1f a run is void", load, mostLoad)
 			if cause := context.Cause(ctx); !errors.Is(cause, errStillBusy) {
 				return cause
 			}

@@ -143,9 +143,10 @@ func (v visit) make(ctx context.Context, s *site, tell func(outcome)) (finished 
 
 // outcome is what came of a click.
 type outcome struct {
-	came   bool
-	took   time.Duration // until the page came or patience ended
-	waited int           // pages that waited
+	came    bool
+	took    time.Duration // until the page came or patience ended
+	waited  int           // pages that waited
+	refused int           // answers that were no page, and made the person reload
 }
 
 // click opens a page with the patience of a person, and loads its files: fewer for later pages, as a browser keeps some.
@@ -160,6 +161,9 @@ func (c *client) click(ctx context.Context, path string, first bool) (o outcome)
 		last, waited, err = c.open(ctx, host+path)
 		o.waited += waited
 		o.came = err == nil && last.isPage()
+		if err == nil && !o.came {
+			o.refused++
+		}
 	}
 	o.took = time.Since(began)
 	if o.came && c.loads {

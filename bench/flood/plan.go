@@ -53,9 +53,15 @@ func cross(contenders, floods string) (cells []cell, err error) {
 func measureAll(ctx context.Context, o options, cells []cell, dir string) (results []Result, err error) {
 	for i := range o.runs {
 		for _, c := range cells {
+			if err := awaitQuiet(ctx, o.mostLoad, o.quiet); err != nil {
+				return results, err
+			}
 			r, err := measure(ctx, c, o.seed+uint64(i), o.caddy, dir)
 			if err != nil {
 				return results, fmt.Errorf("%s on %s: %w", c.contender.name, c.flood.name, err)
+			}
+			if r.Load > o.mostLoad {
+				r.Runs, r.Void = 0, 1
 			}
 			progress("%s", r)
 			results = append(results, r)

@@ -40,15 +40,18 @@ func (c Count) String() string {
 
 // Group is what people of a kind got.
 type Group struct {
-	Pages  Count // clicks whose page came soon
-	Fast   Count // within a second
-	Late   Count // within their patience
-	Visits Count // that were finished
-	Waited int   // pages that waited, on all clicks
+	Pages   Count // clicks whose page came soon
+	Fast    Count // within a second
+	Late    Count // within their patience
+	Visits  Count // that were finished
+	Waited  int   // pages that waited, on all clicks
+	Refused int   // answers that were no page, on all clicks
 }
 
 func (g Group) plus(h Group) Group {
-	return Group{g.Pages.plus(h.Pages), g.Fast.plus(h.Fast), g.Late.plus(h.Late), g.Visits.plus(h.Visits), g.Waited + h.Waited}
+	return Group{
+		g.Pages.plus(h.Pages), g.Fast.plus(h.Fast), g.Late.plus(h.Late), g.Visits.plus(h.Visits), g.Waited + h.Waited, g.Refused + h.Refused,
+	}
 }
 
 // Result is what a run measured, or several together. It has no time of day.
@@ -84,9 +87,6 @@ func (r Result) toPeople() Count {
 	return Count{int(r.Work[ofPerson].Milliseconds()), int(all.Milliseconds())}
 }
 
-// isVoid reports whether a run does not count.
-func (r Result) isVoid() bool { return r.Load > mostLoad }
-
 // String is a line on a run.
 func (r Result) String() string {
 	all := r.everyone()
@@ -99,8 +99,8 @@ func (r Result) String() string {
 	}
 	fmt.Fprintf(&line, " work to people %s, bots' pages %.1f/s of %.0f, Caddy %.0f %% of a core and %d MB, load %.1f a core", r.toPeople(),
 		float64(r.Bots.Good)/r.Seconds, float64(r.Bots.All)/r.Seconds, 100*r.CPU.Seconds()/r.Seconds, r.Memory>>20, r.Load)
-	if r.isVoid() {
-		fmt.Fprintf(&line, ": void, above %.0f", mostLoad)
+	if r.Void > 0 {
+		line.WriteString(": void")
 	}
 	return line.String()
 }

@@ -19,9 +19,6 @@ type runOf struct {
 
 // measure makes a run.
 func measure(ctx context.Context, c cell, seed uint64, binary, dir string) (Result, error) {
-	if err := awaitQuiet(ctx); err != nil {
-		return Result{}, err
-	}
 	b, err := newBackend()
 	if err != nil {
 		return Result{}, err

@@ -47,11 +47,11 @@ func (t *table) find(contender, flood string) *Result {
 
 // add adds a run.
 func (r *Result) add(run Result) {
-	if run.isVoid() {
-		r.Void++
+	r.Runs += run.Runs
+	r.Void += run.Void
+	if run.Void > 0 {
 		return
 	}
-	r.Runs++
 	r.Load, r.Memory = max(r.Load, run.Load), max(r.Memory, run.Memory)
 	for k, g := range run.People {
 		r.People[k] = r.People[k].plus(g)
@@ -90,6 +90,7 @@ var columns = []struct {
 	{"work to people", func(r *Result) string { return r.toPeople().String() }},
 	{"within 1 s", func(r *Result) string { return r.everyone().Fast.String() }},
 	{"pages that wait", func(r *Result) string { return r.waits() }},
+	{"refusals", func(r *Result) string { return r.refusals() }},
 	{"known", func(r *Result) string { return r.group(known) }},
 	{"no cookies", func(r *Result) string { return r.group(noCookies) }},
 	{"text browsers", func(r *Result) string { return r.group(textBrowser) }},
@@ -110,6 +111,12 @@ func (r *Result) group(k kind) string {
 func (r *Result) waits() string {
 	all := r.everyone()
 	return each(100*float64(all.Waited), float64(all.Late.All), "%.0f")
+}
+
+// refusals is how many answers that were no page came on a hundred clicks.
+func (r *Result) refusals() string {
+	all := r.everyone()
+	return each(100*float64(all.Refused), float64(all.Late.All), "%.0f")
 }
 
 func each(n, of float64, format string) string {
@@ -137,7 +144,7 @@ func write(w io.Writer, results []Result) error {
 		missed += misses
 		fmt.Fprintf(&text, "| %s |\n", verdict)
 	}
-	text.WriteString("\nPercent. Groups of people: pages within 3 s / visits finished. Pages that wait are of a hundred clicks.\n")
+	text.WriteString("\nPercent. Groups of people: pages within 3 s / visits finished. Pages that wait and refusals are of a hundred clicks.\n")
 	if _, err := io.WriteString(w, text.String()); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ func (t *tally) click(k kind, o outcome) {
 	g.Fast.add(o.came && o.took < time.Second)
 	g.Late.add(o.came)
 	g.Waited += o.waited
+	g.Refused += o.refused
 	t.result.People[k] = g
 }
 
