@@ -16,7 +16,7 @@ type flood struct {
 	bot       func(b *client, random *rand.Rand)    // makes a bot of one that sends a browser's header and keeps nothing
 	address   func(i int, random *rand.Rand) string // of bot i
 	run       func(f *runOf, ctx context.Context)   // instead of bots
-	visits    float64                               // times as many people come
+	people    float64                               // times as many people come
 }
 
 // floods are those of the table, in its order.
@@ -41,7 +41,7 @@ var floods = []flood{
 		b.asks = plainPage
 	}},
 	{name: "G", title: "forge cookies", perSecond: 300, bots: 10_000, address: everywhere, bot: forge},
-	{name: "H", title: "4 times the people", visits: crowd},
+	{name: "H", title: "4 times the people", people: crowd},
 }
 
 const (

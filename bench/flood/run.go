@@ -88,8 +88,8 @@ func (r *runOf) startFlood(ctx context.Context) {
 
 // visitsPerSecond returns how many people come at a time of the run.
 func (r *runOf) visitsPerSecond(at time.Duration) float64 {
-	if at >= calm && r.flood.visits > 0 {
-		return visitsPerSecond * r.flood.visits
+	if at >= calm && r.flood.people > 0 {
+		return visitsPerSecond * r.flood.people
 	}
 	return visitsPerSecond
 }
