@@ -70,7 +70,7 @@ func withRedis(text string) string {
 
 // doubled returns a Caddyfile of one who believes in twice as many workers.
 func doubled(text string) string {
-	return strings.ReplaceAll(text, "max_concurrent 28", "max_concurrent 56")
+	return strings.NewReplacer("max_concurrent 28", "max_concurrent 56", "reserve 20", "reserve 40").Replace(text)
 }
 
 //go:embed contenders/*.caddyfile
