@@ -72,6 +72,9 @@ type App struct {
 	// Tells a receiver by HTTP what happens: thresholds, bans, outages, lost data, policies that meet no request. Default: none.
 	Webhook *Webhook `json:"webhook,omitempty"`
 
+	// Which crawlers there are, and how a request that claims to come from one is known to. Default: none.
+	Crawlers *Crawlers `json:"crawlers,omitempty"`
+
 	ctx        caddy.Context
 	opened     *storepool.Stores // used by App.use
 	registered registeredPolicies
@@ -79,6 +82,7 @@ type App struct {
 	overrides  *overrides.Live
 	elsewhere  placeholderNames // of other handlers
 	webhook    *runningWebhook  // nil: none
+	crawlers   *runningCrawlers // nil: none
 	neverMet   *clock.Task      // looks for policies that no request has come to
 	released   bool             // the stores
 	stopped    bool             // guarded by the lock of apps
@@ -169,7 +173,10 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.opened, a.overrides = opened, opened.Overrides
-	a.webhook, err = a.Webhook.open(processLogger)
+	if a.webhook, err = a.Webhook.open(processLogger); err != nil {
+		return err
+	}
+	a.crawlers, err = a.Crawlers.open(processLogger, pool.Warnings.Watch(a.logger))
 	return err
 }
 
@@ -201,6 +208,9 @@ func (a *App) Validate() error {
 			return err
 		}
 	}
+	if err := a.Crawlers.check(); err != nil {
+		return err
+	}
 	return a.Webhook.check()
 }
 
@@ -222,6 +232,7 @@ func (a *App) Start() error {
 	apps.add(a)
 	a.logWarnings()
 	a.startWebhook()
+	a.crawlers.start()
 	if a.opened.Options == nil {
 		if a.opened.Memory.Announced.CompareAndSwap(false, true) {
 			a.logger.Info("no redis is configured: the limits live in this process and are not shared")
@@ -360,6 +371,7 @@ func (a *App) Cleanup() error {
 		a.logWarnings()
 	}
 	a.endWebhook()
+	a.crawlers.close()
 	a.opened.Prune()
 	a.opened.Memory.Names.Release(a.registered.counters())
 	return a.opened.EndConfiguration()

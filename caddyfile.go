@@ -200,7 +200,7 @@ func (p *handlerParser) parseOption() error {
 	if option == "policy" {
 		return p.parsePolicy()
 	}
-	if err := p.lines.Once(p.Dispenser, option); err != nil {
+	if err := p.once(option); err != nil {
 		return err
 	}
 	if err := cmp.Or(blocks.NoSign(p.Dispenser), p.refusePolicy(option)); err != nil {
@@ -220,6 +220,23 @@ func (p *handlerParser) parseOption() error {
 	err := o.parse(&p.optionParser, &common)
 	p.handler.Common = common.Common
 	return err
+}
+
+// once notes where an option of the directive stands, and refuses one that stands there already. Of exempt, addresses, crawlers and
+// sources have lines of their own, and sources several.
+func (p *handlerParser) once(option string) error {
+	ahead := *p.Dispenser
+	if option != "exempt" || !ahead.NextArg() {
+		return p.lines.Once(p.Dispenser, option)
+	}
+	switch kind := ahead.Val(); kind {
+	case exemptSource:
+		p.lines.Note(p.Dispenser, option+" "+kind)
+		return nil
+	case exemptCrawler:
+		return p.lines.Once(p.Dispenser, option+" "+kind)
+	}
+	return p.lines.Once(p.Dispenser, option)
 }
 
 // parsePolicy reads a policy block.

@@ -60,6 +60,16 @@ func init() {
 //			secret <secret>
 //			events <event>...
 //		}
+//		crawlers {
+//			<crawler>
+//			<crawler> {
+//				agent  <word>...
+//				names  <suffix>...
+//				ranges <file>...
+//			}
+//			resolver <resolver>
+//			wait     off|<duration>
+//		}
 //	}
 //
 // Only one form of redis and of tls may stand.
@@ -95,7 +105,7 @@ func parseApp(d *caddyfile.Dispenser) (*App, error) {
 // The words of the blocks.
 var (
 	appOptions = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share",
-		"settle_outage", "webhook"}
+		"settle_outage", "webhook", "crawlers"}
 	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username",
 		"sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
 	memoryOptions  = []string{"max_keys", "max_bodies"}
@@ -108,10 +118,12 @@ var (
 		{Place: "the block memory { ... } of the global option", Options: memoryOptions, Shown: memoryOptions[1:]},
 		{Place: "the block webhook <url> { ... } of the global option", Options: webhookOptions[:1]}, // events is also others' word for a limit
 		{Place: "the block tls { ... } of redis", Options: tlsOptions},
+		{Place: "the block crawlers { ... } of the global option", Options: allCrawlersOptions[:1]}, // wait is also a policy's
+		crawlerBlocks[0],
 	}
 )
 
-func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
+func parseAppOption(d *caddyfile.Dispenser, app *App, option string) (err error) {
 	switch option {
 	case "redis":
 		return parseRedis(d, app)
@@ -119,6 +131,9 @@ func parseAppOption(d *caddyfile.Dispenser, app *App, option string) error {
 		return parseMemory(d, app)
 	case "webhook":
 		return parseWebhook(d, app)
+	case "crawlers":
+		app.Crawlers, err = parseCrawlers(d)
+		return err
 	case "key_prefix":
 		prefix, err := caddyfileopt.Text(d)
 		app.KeyPrefix = &prefix

@@ -77,12 +77,14 @@ var samples = map[string][]string{
 	"<text with placeholders>": {"user:{header.X-User}"}, "<sum>": {"usage.total_tokens"}, "<prefix>": {"edge"}, "<file>": {"/etc/a.pem"},
 	"<response matcher>": {"status 4xx", "header X-Failed *"}, "<address, range or private_ranges>": {"192.0.2.1", "2001:db8::/32", "private_ranges"},
 	"<400-599>": {"400"}, "<0-32>": {"24"}, "<0-128>": {"56"}, "<url>": {"redis://127.0.0.1:6379"}, "<host:port or socket>": {"127.0.0.1:6379"},
+	"<word>": {"OurMonitor", "OurProbe"}, "<suffix>": {".monitor.example.net", ".probe.example.net"}, "<module>": {"static 192.0.2.0/24"},
+	"<crawler>": {"google", "bing"}, "<resolver>": {"127.0.0.53", "[2001:db8::53]:5353"},
 	"<sha256>": {strings.Repeat("01234567", 8), strings.Repeat("89abcdef", 8)},
 
 	"redis_ratelimit <matcher>": {"/api/*"}, "<matcher>": {"path /api/*", "method GET"},
 	"webhook <url>": {"http://127.0.0.1:9000/"}, "events <event>": {"threshold", "banned", "outage", "data_lost", "never_met"},
 	"secret <secret>": {"whsec_" + strings.Repeat("0123abcd", 4), "{env.SECRET}"},
-	"ban <duration>":  {"10s", "1m"}, "lease <duration>": {"50ms"}, "deny_cache <duration>": {"500ms"},
+	"wait <duration>": {"2s"}, "ban <duration>": {"10s", "1m"}, "lease <duration>": {"50ms"}, "deny_cache <duration>": {"500ms"},
 }
 
 // neededBy are the lines that an option needs, alone, in a block or with a value.
@@ -92,7 +94,8 @@ var neededBy = map[string]string{
 	"wait":          "max_concurrent 3",
 	"mode sentinel": "master m", "master": "mode sentinel", "username": "password p", "sentinel_username": "mode sentinel\nmaster m\nsentinel_password p",
 	"sentinel_password": "mode sentinel\nmaster m", "sentinel_credentials": "mode sentinel\nmaster m",
-	"raw_key": "key {json.user}", "on_unread": "match vars {json.method} tools/call", "in_flight": "count_if status 4xx",
+	"crawlers/wait": "",
+	"raw_key":       "key {json.user}", "on_unread": "match vars {json.method} tools/call", "in_flight": "count_if status 4xx",
 	"cert": "key /etc/b.pem", "tls/key": "cert /etc/b.pem",
 }
 
@@ -106,7 +109,7 @@ func (f form) texts(t *testing.T) (lines []string) {
 	t.Helper()
 	for alternative := range strings.SplitSeq(f.rest, " | ") {
 		for _, whole := range withoutOptional(alternative) {
-			all := []string{f.option}
+			all := f.values(t, f.option)
 			for _, word := range grammarWord.FindAllString(whole, -1) {
 				var longer []string
 				for _, value := range f.values(t, word) {
@@ -178,7 +181,7 @@ func checkForms(t *testing.T, block string, forms []form, around string, base, f
 	}
 	words := wordsOf(forms)
 	for _, word := range append(foreign, "wibble") {
-		if slices.Contains(words, word) {
+		if slices.Contains(words, word) || slices.Contains(words, "<crawler>") { // any word is the name of one
 			continue
 		}
 		err := parses(within(strings.Join(append(slices.Clone(base), word+" 1"), "\n")))
@@ -305,6 +308,7 @@ func TestGrammar_globalOption(t *testing.T) {
 // blocksOf are the options of the blocks of the global option, and lines that they need.
 var blocksOf = map[string]struct{ options, base []string }{
 	"global": {options: appOptions}, "redis": {redisBlockOptions, []string{"address 127.0.0.1:6379"}}, "memory": {options: memoryOptions}, "webhook": {webhookOptions, []string{"secret {env.SECRET}"}}, "tls": {options: tlsOptions},
+	"crawlers": {append([]string{"<crawler>"}, allCrawlersOptions...), []string{"apple"}}, "<crawler>": {options: crawlerOptions},
 }
 
 // checkBlock checks a block of the global option and those in it.

@@ -140,7 +140,8 @@ func browsersThatWait() adminapi.PageBrowsers {
 func registerMetrics(registry prometheus.Registerer) error {
 	all := []prometheus.Collector{storepool.Decisions, storeDuration, storeErrors, refundErrors, dataLosses, batchSize,
 		blockedTotal, challenges, storepool.InvalidValues, storepool.SettledUnits, storepool.LeasedUnits, storepool.Bans,
-		storepool.UnmatchedCountIf, memoryOverflows, storepool.WaitSeconds, byPolicy{}, webhookDeliveries}
+		storepool.UnmatchedCountIf, memoryOverflows, storepool.WaitSeconds, byPolicy{}, webhookDeliveries,
+		crawlerRequests, crawlerLookups}
 	var errs []error
 	for _, c := range slices.Concat(all, gauges) {
 		if err := registry.Register(c); err != nil && !errors.As(err, new(prometheus.AlreadyRegisteredError)) {

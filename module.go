@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"time"
 
@@ -56,6 +57,12 @@ type Handler struct {
 	// Clients that are never limited and never counted: addresses, CIDR ranges and
 	// `private_ranges`. Default: none.
 	Exempt []string `json:"exempt,omitempty"`
+
+	// Modules of `http.ip_sources` whose ranges are exempt as well, and may change without a reload. Default: none.
+	ExemptSourcesRaw []json.RawMessage `json:"exempt_sources,omitempty" caddy:"namespace=http.ip_sources inline_key=source"`
+
+	// The names of crawlers of the global option that are exempt as well, as far as they are verified. Default: none.
+	ExemptCrawlers []string `json:"exempt_crawlers,omitempty"`
 
 	// The headers that show a client's quota: `x_ratelimit`, `ietf` (RateLimit and
 	// RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-11), both, or `off`. `Retry-After`
@@ -109,9 +116,14 @@ var handlerOptions = []option[Handler]{
 	{
 		name: "policy", form: "<name>", lines: "<the options above, except name>",
 	}, {
-		name: "exempt", form: "<address, range or private_ranges>...",
+		name: "exempt", form: "<address, range or private_ranges>... [crawler <crawler>...] | crawler <crawler>... | source <module>",
 		advice: "write exempt, such as exempt private_ranges", words: "whitelist allowlist allow ignore skip bypass",
-		parse: some(func(h *Handler) *[]string { return &h.Exempt }, "an address, a range or private_ranges"),
+		parse: func(p *optionParser, h *Handler) error {
+			e, err := p.parseExempt()
+			h.Exempt, h.ExemptCrawlers = append(h.Exempt, e.addresses...), append(h.ExemptCrawlers, e.crawlers...)
+			h.ExemptSourcesRaw = append(h.ExemptSourcesRaw, e.sources...)
+			return err
+		},
 		check: func(h *Handler) (err error) {
 			h.settings.exempt, err = rule.ParseExempt(h.Exempt)
 			return err
@@ -277,16 +289,70 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 		registry[r.Policy.Name()].once.unreadable.Do(func() { h.tellUnreadable(r, placeholder, err) })
 	}
 	l.Cookies, l.OnFreshCookie = h.cookieWatches(l.Rules.Rules), h.tellFreshCookie
-	l.Rules.Exempt = h.settings.exempt
-	if l.Rules.GoesByAddress() {
+	l.Rules.Exempt, l.Rules.ExemptCrawlers = h.settings.exempt, h.ExemptCrawlers
+	if l.Rules.ExemptSources, err = h.loadSources(ctx); err != nil {
+		return err
+	}
+	if l.Crawlers, err = h.identifier(); err != nil {
+		return err
+	}
+	if l.Rules.GoesByAddress() || l.Crawlers != nil {
 		l.Forwarded = &rule.ForwardedWatch{OnUnbelieved: h.warnUnbelieved}
-		if l.Rules.GoesByClient() {
+		if l.Rules.GoesByClient() || l.Crawlers != nil {
 			l.Forwarded.OnWritable = h.warnWritable
 		}
 	}
 	l.Rules.WatchHidden(h.noteHidden)
 	h.limiter = gate.New(l)
 	return nil
+}
+
+// loadSources makes the modules whose ranges are exempt.
+func (h *Handler) loadSources(ctx caddy.Context) (sources []*rule.ExemptSource, err error) {
+	if len(h.ExemptSourcesRaw) == 0 {
+		return nil, nil
+	}
+	loaded, err := ctx.LoadModule(h, "ExemptSourcesRaw")
+	if err != nil {
+		return nil, fmt.Errorf("exempt source: %w", err)
+	}
+	modules, _ := loaded.([]any)
+	for _, module := range modules {
+		source, ok := module.(caddyhttp.IPRangeSource)
+		if !ok {
+			return nil, fmt.Errorf("exempt source: the module %T has no ranges", module)
+		}
+		sources = append(sources, rule.NewExemptSource(source))
+	}
+	return sources, nil
+}
+
+// namedCrawlers finds placeholders of crawlers.
+var namedCrawlers = regexp.MustCompile(regexp.QuoteMeta(rule.CrawlerName) + `[a-z_]*`)
+
+// identifier returns what identifies crawlers; nil where neither the handler nor another one asks for these.
+func (h *Handler) identifier() (*gate.Crawlers, error) {
+	known := h.app.crawlers
+	for _, name := range h.ExemptCrawlers {
+		if !known.knows(name) {
+			return nil, fmt.Errorf("exempt crawler %s: the global option has no such crawler; name it in crawlers { ... } there", name)
+		}
+	}
+	named := namedCrawlers.FindAllString(h.configured, -1)
+	for _, name := range named {
+		if !rule.IsOfCrawler(name) {
+			return nil, fmt.Errorf("{%s} is unknown; use {%s}, {%s} or {%s}", name, rule.CrawlerName, rule.CrawlerClaim, rule.CrawlerStatus)
+		}
+	}
+	shows := len(named) > 0 || h.app.elsewhere.crawlers
+	switch {
+	case known != nil && (shows || len(h.ExemptCrawlers) > 0):
+		known.asked(shows, h.ExemptCrawlers)
+		return &gate.Crawlers{Set: known.set, Shows: shows, Count: countCrawler}, nil
+	case shows:
+		return nil, fmt.Errorf("{%s} needs crawlers { ... } in the global option %s", rule.CrawlerName, appName)
+	}
+	return nil, nil //nolint:nilnil // nothing asks
 }
 
 // newRule makes the rule of a policy.
@@ -367,8 +433,12 @@ func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
 // warnUnbelieved logs, once in a configuration, that all clients have the address of a proxy.
 func (h *Handler) warnUnbelieved() {
 	h.app.unbelieved.Do(func() {
+		crawlers := ""
+		if h.app.crawlers != nil {
+			crawlers = "; the true ones of the option crawlers are unknown as well"
+		}
 		h.warner.Warn("each of the first 100 requests came with a public address in X-Forwarded-For or Forwarded, and none was believed: " +
-			"all clients of a proxy in front count as that proxy, or are exempt with it; " +
+			"all clients of a proxy in front count as that proxy, or are exempt with it" + crawlers + "; " +
 			"name the proxy in trusted_proxies of the global " +
 			"option servers, with trusted_proxies_strict unless it overwrites the header, and with a CDN in front of it by the CDN's addresses too")
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // placeholderNames are the placeholders of limiters that other handlers name: values of request bodies, such as for a map
@@ -22,6 +23,7 @@ type placeholderNames struct {
 	mapped    bool     // one of them is in a map, where it is no text for clients
 	others    bool     // a handler of others sets placeholders by the short names
 	decisions bool     // a placeholder of what was decided
+	crawlers  bool     // a placeholder of crawlers
 }
 
 // of looks for them once, when the first limiter of a configuration is set up: modules that are not set up by then are
@@ -74,12 +76,17 @@ func (n *placeholderNames) addFrom(module any) {
 	}
 	n.short = append(n.short, bodyplan.ShortNamesInJSON(text, limits)...)
 	n.decisions = n.decisions || namesDecision(text)
+	n.crawlers = n.crawlers || namesCrawler(text)
 }
 
-// namesDecision reports whether a configuration names a placeholder of limiters that is no value of a body.
+// namesCrawler reports whether a configuration names a placeholder of crawlers.
+func namesCrawler(text []byte) bool { return bytes.Contains(text, []byte(rule.CrawlerName)) }
+
+// namesDecision reports whether a configuration names a placeholder of limiters that is no value of a body, and not of crawlers.
 func namesDecision(text []byte) bool {
 	for _, rest, found := bytes.Cut(text, []byte(bodyplan.Prefix)); found; _, rest, found = bytes.Cut(rest, []byte(bodyplan.Prefix)) {
-		if !bytes.HasPrefix(rest, []byte("json.")) && !bytes.HasPrefix(rest, []byte("form.")) {
+		isOther := func(prefix string) bool { return bytes.HasPrefix(rest, []byte(prefix)) }
+		if !isOther("json.") && !isOther("form.") && !isOther("crawler") {
 			return true
 		}
 	}

@@ -63,7 +63,11 @@ func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) (pretended 
 
 // logWarnings logs warnings of what the app's configuration hardly means.
 func (a *App) logWarnings() {
-	noticed.logValidated(pool.Warnings.Watch(a.logger), routetrace.Warnings(a.servers()))
+	warnings := routetrace.Warnings(a.servers())
+	for _, text := range a.crawlers.warnings() {
+		warnings = append(warnings, routetrace.Warning{Place: "the global option " + appName, Text: text})
+	}
+	noticed.logValidated(pool.Warnings.Watch(a.logger), warnings)
 }
 
 // wasValidated reports whether the app is cleaned up because its configuration was validated, and is not to be started:
@@ -76,7 +80,7 @@ func (a *App) wasValidated() bool {
 
 // WarningSubject implements [routetrace.Warnable].
 func (h *Handler) WarningSubject() *routetrace.Subject {
-	s := &routetrace.Subject{Usage: h.Usage, JSON: h.configured, Unnamed: h.unnamed, ByClient: h.limiter.Rules.GoesByClient()}
+	s := &routetrace.Subject{Usage: h.Usage, JSON: h.configured, Unnamed: h.unnamed, ByClient: h.limiter.Rules.GoesByClient() || h.limiter.Crawlers != nil}
 	for _, p := range h.Policies {
 		s.Alone = append(s.Alone, p.warnings()...)
 	}

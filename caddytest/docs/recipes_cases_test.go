@@ -57,11 +57,9 @@ func recipeBurst(t *testing.T, e recipeEnv) {
 }
 
 func recipeBots(t *testing.T, e recipeEnv) {
-	e.GetTimes(t, 5, "/", "User-Agent: GOOGLEBOT-Image/1.0")
+	e.GetTimes(t, 5, "/", "User-Agent: MySpider") // and one who says Googlebot at a private address
 	e.spend(t, 25, 30*minutely, "/", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1)")
-	for _, agent := range []string{"bingbot/2.0", "MySpider", ""} {
-		caddytest.CheckQuota(t, e.Get(t, "/", "User-Agent: "+agent), 30, 29)
-	}
+	caddytest.CheckQuota(t, e.Get(t, "/", "User-Agent: "), 30, 29)
 	for range 40 {
 		e.Get(t, "/", "User-Agent: Mozilla/5.0 (X11; Linux x86_64)").WantFree(t)
 	}

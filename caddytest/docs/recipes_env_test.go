@@ -65,6 +65,10 @@ func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 		option = strings.TrimSuffix(cmp.Or(option, "redis_ratelimit {\n}"), "}") + "webhook " + inbox.URL + " {\nsecret " + caddytest.InboxSecret + "\nevents threshold\n}\n}"
 	}
 	text = withoutJWT.Replace(recipeRedis.ReplaceAllString(text, ""))
+	if own := "\tredis_ratelimit {\n\t\tcrawlers {\n"; strings.Contains(text, own) { // which is one block with the test's
+		text = strings.Replace(text, own, strings.TrimSuffix(cmp.Or(option, "redis_ratelimit {\n}"), "}")+"crawlers {\n", 1)
+		option = ""
+	}
 	options := "\tadmin {$ADMIN}\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 1s\n" + option + "\n"
 	own, found := strings.CutPrefix(text, "\n{\n")
 	if !found {

@@ -104,10 +104,21 @@ type ExplainReport struct {
 	// Page is true if a browser that navigates there gets a page that waits, by the option challenge.
 	Page bool `json:"page,omitempty"`
 
+	// Crawler is what is known of the crawler that the request claims to come from; nil: it claims none, or nothing asks.
+	Crawler *ExplainedCrawler `json:"crawler,omitempty"`
+
 	Policies []ExplainedPolicy `json:"policies"`
 
 	// Skipped are the handlers on the request's way that need a real request.
 	Skipped []string `json:"skipped,omitempty"`
+}
+
+// ExplainedCrawler is what is known of a request that claims to come from a crawler: verified, forged or unknown. By is the name of
+// the address, or the file of ranges, that verifies it.
+type ExplainedCrawler struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	By     string `json:"by,omitempty"`
 }
 
 // ExplainedPolicy is the decision of one policy. It is not_matched for a policy that the request does not

@@ -153,6 +153,9 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 		decision += "; a browser that navigates there gets a page that waits"
 	}
 	i.terminal.Print("server " + display.Escape(report.Server) + ": " + decision + "\n")
+	if c := report.Crawler; c != nil {
+		i.terminal.Print("crawler " + display.Escape(c.Name+": "+c.Status+byWhat(c.By)) + "\n")
+	}
 	if len(report.Policies) > 0 {
 		i.terminal.Print("\n")
 		explainedTable(report.Policies).Write(i.terminal)
@@ -163,6 +166,14 @@ func (i *invocation) showExplained(report adminapi.ExplainReport) {
 		i.terminal.Print("\n")
 		i.terminal.Print("skipped: " + display.Escape(strings.Join(report.Skipped, ", ")) + "\n")
 	}
+}
+
+// byWhat says by what a crawler is verified; empty: nothing verifies it.
+func byWhat(by string) string {
+	if by == "" {
+		return ""
+	}
+	return " by " + by
 }
 
 // decisionText returns a decision in words.

@@ -48,7 +48,7 @@ func shorterThan(word string) string {
 
 // CheckSuffix refuses an end of names that others than a crawler's operator may have.
 func CheckSuffix(suffix string) error {
-	bare, dotted := strings.CutPrefix(suffix, ".")
+	bare, dotted := strings.CutPrefix(strings.ToLower(suffix), ".")
 	switch {
 	case strings.Contains(suffix, "*"):
 		return fmt.Errorf("names %s: write .%s, which stands for all names under it", suffix, strings.TrimLeft(suffix, "*."))

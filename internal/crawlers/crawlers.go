@@ -35,11 +35,6 @@ type Crawler struct {
 	order int // in the set
 }
 
-// hasName reports whether one of the names of an address is the crawler's.
-func (c *Crawler) hasName(names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return isUnder(name, c.Suffixes) })
-}
-
 // Claim is the crawlers whose words are in a User-Agent, in the order of the configuration. The zero value is none.
 type Claim struct{ of []*Crawler }
 
@@ -59,10 +54,14 @@ type Sender struct {
 type Identity struct {
 	claimed *Crawler // the one that is verified, or else the first that is claimed
 	status  Status
+	by      string // the name, or the path of the file, that verifies the claim
 }
 
 // Status returns what is known of the claim.
 func (i Identity) Status() Status { return i.status }
+
+// By returns what verifies the claim: a name of the address, or the path of a file of ranges. It is empty unless verified.
+func (i Identity) By() string { return i.by }
 
 // Claimed returns the name of the crawler that the request claims to come from; empty: it claims none.
 func (i Identity) Claimed() string {
@@ -138,7 +137,7 @@ func (s *Set) verify(claim Claim, from Sender, namesOf func(netip.Addr) ([]strin
 		if s.private.Load() < privateClaims && s.private.Add(1) == privateClaims {
 			s.OnPrivate()
 		}
-		return Identity{claim.of[0], Unknown}
+		return Identity{claimed: claim.of[0], status: Unknown}
 	}
 	if !from.Unbelieved && !s.believed.Load() {
 		s.believed.Store(true)
@@ -160,25 +159,27 @@ func byRanges(claim Claim, address netip.Addr) Identity {
 		for _, file := range c.Ranges {
 			switch file.Has(address) {
 			case Verified:
-				return Identity{c, Verified}
+				return Identity{c, Verified, file.path}
 			case Unknown:
 				status = Unknown
 			}
 		}
 	}
-	return Identity{claim.of[0], status}
+	return Identity{claimed: claim.of[0], status: status}
 }
 
 // byNames asks the names of an address, after the ranges said something else than yes.
 func byNames(claim Claim, said Identity, address netip.Addr, namesOf func(netip.Addr) ([]string, Status)) Identity {
 	names, status := namesOf(address)
 	for _, c := range claim.of {
-		if c.hasName(names) {
-			return Identity{c, Verified}
+		for _, name := range names {
+			if isUnder(name, c.Suffixes) {
+				return Identity{c, Verified, name}
+			}
 		}
 	}
 	if status == Verified { // of another crawler
 		status = Forged
 	}
-	return Identity{said.claimed, min(said.status, status)}
+	return Identity{claimed: said.claimed, status: min(said.status, status)}
 }

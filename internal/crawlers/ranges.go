@@ -2,6 +2,7 @@ package crawlers
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,26 +53,42 @@ func newRanges(prefixes []netip.Prefix) (*Ranges, error) {
 	case len(prefixes) > mostRanges:
 		return nil, fmt.Errorf("it has more than %d ranges", mostRanges)
 	}
-	slices.SortFunc(prefixes, netip.Prefix.Compare)
-	r, addresses := new(Ranges), uint64(0)
 	for _, p := range prefixes {
-		first, last := p.Addr(), lastOf(p)
-		if first.Is4() && p.Bits() < widestIPv4 || first.Is6() && p.Bits() < widestIPv6 {
+		if p.Addr().Is4() && p.Bits() < widestIPv4 || p.Addr().Is6() && p.Bits() < widestIPv6 {
 			return nil, fmt.Errorf("the range %v is too wide for a crawler", p)
 		}
-		if n := len(r.last); n > 0 && first.BitLen() == r.last[n-1].BitLen() && first.Compare(r.last[n-1]) <= 0 {
-			continue
-		}
-		if first.Is4() {
-			addresses += 1 << (32 - p.Bits())
-		}
-		r.first, r.last = append(r.first, first), append(r.last, last)
 	}
-	if addresses > mostAddresses {
+	r := Merge(prefixes)
+	if addresses := r.countIPv4(); addresses > mostAddresses {
 		return nil, fmt.Errorf("its ranges have %d addresses of IPv4, more than a crawler: it is the list of a cloud, with its customers",
 			addresses)
 	}
 	return r, nil
+}
+
+// Merge returns ranges in their canonical form, whatever their number and width. It sorts the slice.
+func Merge(prefixes []netip.Prefix) *Ranges {
+	slices.SortFunc(prefixes, netip.Prefix.Compare)
+	r := new(Ranges)
+	for _, p := range prefixes {
+		first := p.Addr()
+		if n := len(r.last); n > 0 && first.BitLen() == r.last[n-1].BitLen() && first.Compare(r.last[n-1]) <= 0 {
+			continue
+		}
+		r.first, r.last = append(r.first, first), append(r.last, lastOf(p))
+	}
+	return r
+}
+
+// countIPv4 returns how many addresses of IPv4 the ranges have.
+func (r *Ranges) countIPv4() (addresses uint64) {
+	for i, first := range r.first {
+		if first.Is4() {
+			from, to := first.As4(), r.last[i].As4()
+			addresses += uint64(binary.BigEndian.Uint32(to[:])-binary.BigEndian.Uint32(from[:])) + 1
+		}
+	}
+	return addresses
 }
 
 // lastOf returns the last address of a range.

@@ -50,6 +50,9 @@ type Limiter struct {
 	RetryJitter time.Duration  // the most that Retry-After gets longer by
 	Answer      refusal.Answer // how refusals are answered
 
+	// Crawlers identifies those that requests come from. Nil: nothing asks for crawlers.
+	Crawlers *Crawlers
+
 	// Challenges signs what browsers bring along that wait. Nil: none does.
 	Challenges *challenge.Keeper
 

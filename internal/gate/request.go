@@ -84,6 +84,9 @@ func (x *Exchange) Evaluate(e *rule.Evaluation) (Action, error) {
 	} else {
 		e.Enforced = make([]limiter.Check, 0, min(rules, 4)) // many rules may not select the request
 	}
+	if l.Crawlers != nil {
+		e.Crawler = l.Crawlers.Identify(x.request, x.repl).Crawler()
+	}
 	if l.readsBody {
 		x.body = l.BeginBody(x.ResponseWriter, x.request, x.repl)
 		defer x.body.End()

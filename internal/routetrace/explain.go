@@ -10,6 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -79,6 +80,10 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 		defer body.End()
 		evaluation.Body, noBody = body, body.IsAbsent()
 	}
+	if l.Crawlers != nil {
+		identity := l.Crawlers.IdentifyWithin(r, repl, crawlerWait)
+		evaluation.Crawler, e.report.Crawler = identity.Crawler(), explainCrawler(identity)
+	}
 	action, err := l.Evaluate(r, repl, &evaluation)
 	if err != nil && !rule.IsRefusal(err) || errors.Is(err, errDataEnds) {
 		return false, err
@@ -118,6 +123,17 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 		e.report.Decision = string(rule.Allowed)
 	}
 	return goesOn, nil
+}
+
+// crawlerWait is how long an explanation waits for the DNS.
+const crawlerWait = 2 * time.Second
+
+// explainCrawler explains the sender of a request that claims a crawler; nil: it claims none.
+func explainCrawler(i crawlers.Identity) *adminapi.ExplainedCrawler {
+	if i.Status() == crawlers.Unclaimed {
+		return nil
+	}
+	return &adminapi.ExplainedCrawler{Name: i.Claimed(), Status: i.Status().String(), By: i.By()}
 }
 
 // denied returns the question about the checks that deny the request; without any where the fail mode decides.

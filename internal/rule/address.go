@@ -165,6 +165,14 @@ func ParseRange(text string) (netip.Prefix, error) {
 	return address.Unmap().Prefix(address.Unmap().BitLen())
 }
 
+// exemptsAddresses reports whether clients are exempt by their address.
+func (s *Set) exemptsAddresses() bool { return len(s.Exempt)+len(s.ExemptSources) > 0 }
+
+// isExemptCrawler reports whether no rule applies to the crawler that a request certainly comes from.
+func (s *Set) isExemptCrawler(name string) bool {
+	return name != "" && slices.Contains(s.ExemptCrawlers, name)
+}
+
 // isExempt reports whether the client's address lies in one of the exempt ranges. An address that the client may have
 // forged does not count.
 func (s *Set) isExempt(r *http.Request) bool {
@@ -182,7 +190,7 @@ func (s *Set) isExempt(r *http.Request) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(s.ExemptSources, func(source *ExemptSource) bool { return source.has(r, address) })
 }
 
 // ForwardedWatch finds out whether clients have the addresses that they should. It looks at the first 100 requests of a handler
@@ -208,12 +216,12 @@ const (
 
 // GoesByAddress reports whether exempt, or a rule's key, depends on the address of the client or of its connection.
 func (s *Set) GoesByAddress() bool {
-	return len(s.Exempt) > 0 || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.needsAddress() })
+	return s.exemptsAddresses() || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.needsAddress() })
 }
 
 // GoesByClient reports whether exempt, or a rule's key, depends on the client's address behind proxies.
 func (s *Set) GoesByClient() bool {
-	return len(s.Exempt) > 0 || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.hasPlaceholder(clientIPName) })
+	return s.exemptsAddresses() || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.hasPlaceholder(clientIPName) })
 }
 
 // Look looks at a request.

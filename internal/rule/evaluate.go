@@ -17,7 +17,7 @@ import (
 )
 
 // Evaluation is the result of matching a request against the rules of a handler: the checks that a store has to
-// decide, and what is known without a store. The caller sets Body, Pass, AnyMatch and OnFinding, and may give Enforced
+// decide, and what is known without a store. The caller sets Crawler, Body, Pass, AnyMatch and OnFinding, and may give Enforced
 // memory to append to.
 type Evaluation struct {
 	// Enforced are the checks that decide about the request.
@@ -49,6 +49,9 @@ type Evaluation struct {
 
 	// Pass is the pass that the client's browser sent.
 	Pass Pass
+
+	// Crawler is the name of the crawler that the request certainly comes from; empty: none.
+	Crawler string
 
 	// Body has the values of the request's body. Nil: no body can be read, and all of its values are absent.
 	Body Body
@@ -122,7 +125,7 @@ func (e *Evaluation) Concerns() bool {
 // their weights. An error refuses the request; there are no checks then.
 func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {
 	q := &request{Request: r, repl: repl}
-	if len(s.Exempt) > 0 && s.isExempt(r) {
+	if s.exemptsAddresses() && s.isExempt(r) || s.isExemptCrawler(e.Crawler) {
 		s.evaluateExempt(q, e)
 		return nil
 	}
@@ -223,7 +226,7 @@ func (s *Set) keyOf(rule *Rule, q *request, e *Evaluation) (limiter.EncodedKey, 
 			return limiter.EncodedKey{}, Rejected, err
 		}
 	}
-	if isEarly(q.Request) && (len(s.Exempt) > 0 || rule.Key.needsAddress()) {
+	if isEarly(q.Request) && (s.exemptsAddresses() || rule.Key.needsAddress()) {
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
 	key := rule.Key.key(q)

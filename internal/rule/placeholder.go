@@ -69,6 +69,9 @@ func ParseWeight(text string) (Placeholder, error) {
 // Caddyfile, and misspelled ones, are refused.
 func newPlaceholder(option, name string) (Placeholder, error) {
 	p := Placeholder{name, fieldOf(name), new(atomic.Int32)}
+	if IsOfCrawler(name) {
+		p.empties = nil // most requests have no value
+	}
 	if bodyplan.IsName(name) {
 		source, err := bodyplan.ParseSource(name)
 		switch short := ShortNames("{" + name + "}"); {

@@ -165,6 +165,12 @@ type Set struct {
 	// Exempt are the addresses of clients that no rule applies to.
 	Exempt []netip.Prefix
 
+	// ExemptSources are ranges of such clients that change.
+	ExemptSources []*ExemptSource
+
+	// ExemptCrawlers are the names of crawlers that no rule applies to.
+	ExemptCrawlers []string
+
 	// Warn is called for every value of a placeholder or of a response's body that cannot be used. The fallback is
 	// used instead, or for a key the rule's OnEmptyKey. The error quotes no value, which may come from a client. Nil:
 	// nothing is called.
@@ -301,7 +307,7 @@ func (s *Set) Replace(v *Variants) {
 // Only returns a new set of the rules with a policy; empty: of all rules. The new set has no overrides.
 func (s *Set) Only(policy string) *Set {
 	only := NewSet(slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool { return policy != "" && r.Policy.Name() != policy }))
-	only.Exempt = s.Exempt
+	only.Exempt, only.ExemptSources, only.ExemptCrawlers = s.Exempt, s.ExemptSources, s.ExemptCrawlers
 	return only
 }
 

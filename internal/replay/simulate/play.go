@@ -68,6 +68,9 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 		defer body.End()
 		evaluation.Body = body
 	}
+	if l.Crawlers != nil {
+		evaluation.Crawler = l.Crawlers.IdentifyOffline(request, repl).Crawler()
+	}
 	switch action, err := l.Evaluate(request, repl, &evaluation); {
 	case action == gate.AsksUsage || action == gate.ReturnsFromChallenge:
 		s.answered = true
