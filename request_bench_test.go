@@ -17,6 +17,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
+// benchCrawlers is an app that knows crawlers.
+const benchCrawlers = `,"redis_ratelimit":{"crawlers":{"resolver":"127.0.0.1:1","known":[
+	{"name":"google","agents":["Googlebot","GoogleOther","Storebot-Google"],"names":[".googlebot.com"]},
+	{"name":"bing","agents":["bingbot","BingPreview"],"names":[".search.msn.com"]}]}}`
+
 // BenchmarkRequest measures a whole request in Caddy's server, without a network: of Caddy without this
 // module, which sets the same headers (bare) or none (plain), or answers as to a denial (refused), and with it.
 func BenchmarkRequest(b *testing.B) {
@@ -41,6 +46,10 @@ func BenchmarkRequest(b *testing.B) {
 		{"memory/denied", "", handler(`"limit":1`, "")},
 		{"redis/key=ip", redis, handler(byIP, "")},
 		{"redis/denied", redis, handler(`"limit":1`, "")},
+		{"memory/match=method", "", handler(byIP+`,"match":[{"vars":{"{http.request.method}":["GET"]}}]`, `,"headers":["off"]`)},
+		{"memory/crawlers=unasked", benchCrawlers, handler(byIP, `,"headers":["off"]`)},
+		{"memory/crawlers=exempt", benchCrawlers, handler(byIP, `,"headers":["off"],"exempt_crawlers":["google"]`)},
+		{"memory/crawlers=match", benchCrawlers, handler(byIP+`,"match":[{"vars":{"{http.redis_ratelimit.crawler}":[""]}}]`, `,"headers":["off"]`)},
 		{"memory/running", "", running},
 		{"redis/running", redis, running},
 	} {
@@ -61,6 +70,7 @@ func benchmarkRequests(b *testing.B, app, handler string) {
 	b.RunParallel(func(pb *testing.PB) {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/", nil)
 		r.Header.Set("X-Key", "203.0.113.77")
+		r.Header.Set("User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36")
 		w := &sink{header: http.Header{}}
 		for pb.Next() {
 			clear(w.header)
