@@ -34,6 +34,7 @@ func (adminRoutes) Routes() []caddy.AdminRoute {
 		byRunning(adminapi.Top, (*App).serveTop),
 		byRunning(adminapi.Bans, (*App).serveBans),
 		byRunning(adminapi.Explain, (*App).serveExplain),
+		byRunning(adminapi.Crawlers, (*App).serveCrawlers),
 		byRunning(adminapi.Page, (*App).servePage),
 	}
 }

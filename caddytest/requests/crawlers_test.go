@@ -179,6 +179,13 @@ func TestCrawlers_rules(t *testing.T) {
 	explained.Want(t, 4, "crawler google: verified by crawl-66-249-66-2.googlebot.com")
 	explained = n.Ratelimit(t, "explain", "--url", n.URL+"/", "--header", "User-Agent: "+googleAgent, "--client-ip", "203.0.113.8")
 	explained.Want(t, 0, "crawler google: forged")
+
+	shown := n.Ratelimit(t, "crawlers")
+	shown.Want(t, 0, "CRAWLER", "google", ".googlebot.com", "has found names")
+	shown = n.Ratelimit(t, "crawlers", "66.249.66.1")
+	shown.Want(t, 0, "names of 66.249.66.1: crawl-66-249-66-1.googlebot.com. (", "addresses of crawl-66-249-66-1.googlebot.com: 66.249.66.1 (", "verified", "forged")
+	n.Ratelimit(t, "crawlers", "10.0.0.5").Want(t, 0, "no client of the internet has this address")
+	n.Ratelimit(t, "crawlers", "googlebot").Want(t, 2, "address: use an address such as 66.249.66.1")
 }
 
 // TestCrawlers_reload keeps what is known over a reload, and asks anew with other names.

@@ -13,6 +13,8 @@ var (
 	Bans      = get[BansQuestion, BansReport]("bans", "the clients that are banned, on all nodes")
 	Explain   = post[ExplainRequest, ExplainReport]("explain", "the policies that a request would meet, and their decisions").withData()
 
+	Crawlers = post[CrawlersRequest, CrawlersReport]("crawlers", "the crawlers that are known, and how an address is verified")
+
 	// Page answers with a document that package pagefeed writes.
 	Page = get[PageQuestion, json.RawMessage]("page", "all of this on a page that a browser refreshes each second")
 )
@@ -26,7 +28,8 @@ var (
 // Routes returns the routes of all endpoints, in the order of the help.
 func Routes() []Route {
 	return []Route{
-		Policies.route, State.route, Reset.route, Override.route, Overrides.route, Top.route, Bans.route, Explain.route, Page.route,
+		Policies.route, State.route, Reset.route, Override.route, Overrides.route, Top.route, Bans.route, Explain.route, Crawlers.route,
+		Page.route,
 	}
 }
 

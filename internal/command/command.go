@@ -110,7 +110,7 @@ func (h Host) setUp(cmd *cobra.Command) {
 	flags.Bool("json", false, "Print JSON instead of tables")
 	for _, sub := range []*cobra.Command{
 		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), bansCommand(),
-		explainCommand(), pageCommand(), h.check(), h.replay(),
+		explainCommand(), crawlersCommand(), pageCommand(), h.check(), h.replay(),
 	} {
 		if sub.Args == nil {
 			sub.Args = cobra.NoArgs

@@ -152,6 +152,27 @@ func (s *Set) verify(claim Claim, from Sender, namesOf func(netip.Addr) ([]strin
 	return identity
 }
 
+// Trace finds out what a claim of each crawler from an address would be, and returns each question to the DNS.
+func (s *Set) Trace(ctx context.Context, address netip.Addr) (claims []Identity, steps []Step) {
+	names, status := []string(nil), Unknown
+	inside := OfInternet(address)
+	if inside && s.Lookups != nil {
+		names, status, steps = s.Lookups.Trace(ctx, address)
+	}
+	for _, c := range s.Crawlers {
+		claim := Claim{[]*Crawler{c}}
+		identity := Identity{claimed: c, status: Unknown}
+		if inside {
+			identity = byRanges(claim, address)
+		}
+		if inside && identity.status != Verified && len(c.Suffixes) > 0 {
+			identity = byNames(claim, identity, address, func(netip.Addr) ([]string, Status) { return names, status })
+		}
+		claims = append(claims, identity)
+	}
+	return claims, steps
+}
+
 // byRanges asks the ranges of the claimed crawlers.
 func byRanges(claim Claim, address netip.Addr) Identity {
 	status := Forged

@@ -254,9 +254,12 @@ func (l *Lookups) noteNear(a netip.Addr) {
 }
 
 // Trace asks the DNS about an address at once, beside all bounds and without a memory of the answer, and returns each step.
-func (l *Lookups) Trace(ctx context.Context, a netip.Addr) (status Status, names []string, steps []Step) {
+func (l *Lookups) Trace(ctx context.Context, a netip.Addr) (names []string, status Status, steps []Step) {
 	got := inquire(ctx, l.Resolver, a, l.Suffixes)
-	return got.status, got.names, got.steps
+	if got.status == Forged && !got.hasNames && l.nameless.Load() >= 0 {
+		got.status = Unknown
+	}
+	return got.names, got.status, got.steps
 }
 
 // State is what look-ups are at.
