@@ -208,8 +208,8 @@ func TestCrawlers_reload(t *testing.T) {
 	assert.Equal(t, len(server.Asked()), 2, "questions after a reload with other names")
 }
 
-// TestCrawlers_untrusted has no crawler be forged behind a proxy that is not trusted, which a warning tells of.
-func TestCrawlers_untrusted(t *testing.T) {
+// TestCrawlers_header goes by the address that the server takes from a header of a CDN.
+func TestCrawlers_header(t *testing.T) {
 	t.Parallel()
 	const trusted = "servers {\nclient_ip_headers X-Client\ntrusted_proxies static 127.0.0.1/32\n}\n"
 	n := caddytest.Start(t, crawlersConfigTrusting(trusted, nameservers(t)["own"], "", "redis_ratelimit {client_ip} 1000 1h"+showCrawler))

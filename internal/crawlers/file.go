@@ -136,7 +136,7 @@ func readContent(path string) (*content, error) {
 	if err != nil {
 		return nil, cause(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(file, largestFile+1))
 	switch {
 	case err != nil:

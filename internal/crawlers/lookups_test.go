@@ -280,7 +280,7 @@ func TestLookups_lying_resolver(t *testing.T) {
 
 // TestLookups_wait holds when a request waits.
 func TestLookups_wait(t *testing.T) {
-	ask := func(l *Lookups, ctx context.Context, a string, wait time.Duration) Status { //nolint:revive // the test's own order
+	ask := func(l *Lookups, ctx context.Context, a string, wait time.Duration) Status {
 		_, got := l.Names(ctx, netip.MustParseAddr(a), wait)
 		return got
 	}

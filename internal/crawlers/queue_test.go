@@ -84,7 +84,7 @@ func TestQueue_full(t *testing.T) {
 		dropped, ok = push(q, 2000+i, 1)
 		assert.ErrorIf(t, !ok || dropped != oldest, "a newcomer among short lines: %v, %v went", ok, dropped)
 	}
-	dropped, ok = push(q, 1500, 1)
+	_, ok = push(q, 1500, 1)
 	assert.ErrorIf(t, !ok, "a newcomer")
 	_, ok = push(q, 1500, 2)
 	assert.ErrorIf(t, ok, "a second address of a network pushes others out")
