@@ -181,6 +181,7 @@ type Policy struct {
 
 	parsed     rule.Rule // by check; see parseRule
 	countsNone bool      // by check: no request can be one that count matches
+	byAgentOf  string    // by check: the crawler by whose User-Agent match goes; empty: none
 }
 
 // policyOptions are the options of a policy, in the order in which errors name and check them.
@@ -305,8 +306,11 @@ var policyOptions = []option[Policy]{
 			r.MatchBody, err = bodySources("match", p.Match)
 			return err
 		},
-		together: func(p *Policy, _ *limiter.Policy) error { return checkMatcherSets("match", p.Match) },
-		tell:     func(_ *Policy, t *telling) { t.handler.Match = routetrace.MatchersText(t.rule.Match) },
+		together: func(p *Policy, _ *limiter.Policy) error {
+			p.byAgentOf = claimedIn(p.Match) // while the matchers are texts
+			return checkMatcherSets("match", p.Match)
+		},
+		tell: func(_ *Policy, t *telling) { t.handler.Match = routetrace.MatchersText(t.rule.Match) },
 	}, {
 		name: "count", form: "<matcher> | @<name>", lines: "<matcher>...", once: "put both matchers into one",
 		parse: (*optionParser).parseCount,

@@ -1,12 +1,16 @@
 package redisratelimit
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -54,6 +58,10 @@ func (p *Policy) warnings() (texts []string) {
 		texts = append(texts, fmt.Sprintf("policy %q: count has no path that match has, so that no request takes units; "+
 			"write in match which requests the policy is for, those of count among them", p.Name))
 	}
+	if p.byAgentOf != "" {
+		texts = append(texts, fmt.Sprintf("policy %q: match goes by the User-Agent of the crawler %s, which anyone may send; "+
+			"name it in crawlers { ... } of the global option, and write match vars {%s} %[2]s", p.Name, p.byAgentOf, rule.CrawlerName))
+	}
 	for _, header := range p.parsed.Key.Headers() {
 		if slices.Contains(clientHeaders, header) {
 			text := fmt.Sprintf(ofClient, p.Name, header)
@@ -82,6 +90,27 @@ func (p *Policy) warnings() (texts []string) {
 		}
 	}
 	return texts
+}
+
+// claimedIn returns a crawler that the DNS has names for and whose User-Agent matchers ask for; empty: none.
+func claimedIn(sets caddyhttp.RawMatcherSets) string {
+	for _, set := range sets {
+		var fields map[string][]string
+		if json.Unmarshal(set["header"], &fields) == nil {
+			for name, values := range fields {
+				if crawler := crawlers.Meant(values); strings.EqualFold(name, "User-Agent") && crawler != "" {
+					return crawler
+				}
+			}
+		}
+		var within caddyhttp.RawMatcherSets
+		if json.Unmarshal(set["not"], &within) == nil {
+			if crawler := claimedIn(within); crawler != "" {
+				return crawler
+			}
+		}
+	}
+	return ""
 }
 
 // lacksCounted reports whether no request can be one that count matches, as match is for fixed paths alone and count for others. What

@@ -1,6 +1,9 @@
 package crawlers
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Shipped is a crawler that a configuration may have by its name alone, as far as its operator has published how it is known. Its
 // ranges are never shipped: they change.
@@ -68,4 +71,17 @@ func ShippedNames(others bool) (names []string) {
 		}
 	}
 	return names
+}
+
+// Meant returns the crawler with names whose word is in one of some patterns for a User-Agent; empty: none.
+func Meant(patterns []string) string {
+	for i := range shipped {
+		for _, word := range shipped[i].Words {
+			isIn := func(pattern string) bool { return strings.EqualFold(strings.Trim(pattern, "*"), word) }
+			if len(shipped[i].Suffixes) > 0 && slices.ContainsFunc(patterns, isIn) {
+				return shipped[i].Name
+			}
+		}
+	}
+	return ""
 }
