@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
@@ -26,6 +27,8 @@ type missingData struct {
 	bodies          []missingBodies // of requests, by policy
 	waits           []int64         // that were refused, and would wait instead, by policy
 	files           bool            // some were looked for
+	claims          int64           // of crawlers, of which nothing is known without the DNS
+	lastClaim       int64           // the number of the last of them among those that were played
 
 	played  int64 // requests, with the one that is being played
 	hasBody bool  // that one may have had a body
@@ -62,6 +65,13 @@ func (m *missingData) begin(e *accesslog.Entry) {
 func (m *missingData) addBody(policy int) {
 	if b := &m.bodies[policy]; m.hasBody && b.last != m.played {
 		b.requests, b.last = b.requests+1, m.played
+	}
+}
+
+// addClaim counts a request that claims a crawler which the DNS alone may verify.
+func (m *missingData) addClaim(i crawlers.Identity) {
+	if i.Status() == crawlers.Unknown && m.lastClaim != m.played {
+		m.claims, m.lastClaim = m.claims+1, m.played
 	}
 }
 
@@ -125,6 +135,7 @@ func (s *Simulation) Warnings() (sentences []string) {
 	for i := range m.masks {
 		warn(m.masks[i].masked, "requests whose client is masked by %s of the configuration's log; clients of one network count as one", m.masks[i].text())
 	}
+	warn(m.claims, "requests that claim a crawler, played as unknown, since no resolver is told the addresses of a log")
 	warn(m.unanswered, "requests without headers of the response in the log, although count_if or cost asks for them")
 	for i, r := range s.rules {
 		if r.Opens {

@@ -69,7 +69,9 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 		evaluation.Body = body
 	}
 	if l.Crawlers != nil {
-		evaluation.Crawler = l.Crawlers.IdentifyOffline(request, repl).Crawler()
+		identity := l.Crawlers.IdentifyOffline(request, repl)
+		evaluation.Crawler = identity.Crawler()
+		s.missing.addClaim(identity)
 	}
 	switch action, err := l.Evaluate(request, repl, &evaluation); {
 	case action == gate.AsksUsage || action == gate.ReturnsFromChallenge:

@@ -61,6 +61,17 @@ func TestReplay_warns_of_headers_that_a_log_lacks(t *testing.T) {
 	}
 }
 
+// TestReplay_warns_of_crawlers plays requests that claim a crawler without asking a resolver.
+func TestReplay_warns_of_crawlers(t *testing.T) {
+	const (
+		crawlers = "{\n\tredis_ratelimit {\n\t\tcrawlers {\n\t\t\tgoogle\n\t\t\tresolver 127.0.0.1:1\n\t\t}\n\t}\n}\n"
+		site     = ":8080 {\n\tredis_ratelimit {client_ip} 5 10s {\n\t\texempt crawler google\n\t}\n\tredis_ratelimit {http.redis_ratelimit.crawler_claim} 5 10s {\n\t\tname claims\n\t\ton_empty_key skip\n\t}\n}\n"
+		line     = "66.249.66.1 - - [15/Jun/2025:15:06:40 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \""
+	)
+	log := line + "Googlebot/2.1\"\n" + line + "Firefox/145.0\"\n" + line + "Googlebot-Image\"\n"
+	warnsOf(t, crawlers+site, log, "crawler", "requests that claim a crawler, played as unknown, since no resolver is told the addresses of a log:2")
+}
+
 func TestReplay_warns_of_masked_clients(t *testing.T) {
 	logs := func(filters ...string) string {
 		var all strings.Builder
