@@ -56,6 +56,14 @@ func (r *runningCrawlers) report() adminapi.CrawlersReport {
 	return report
 }
 
+// pageCounts tells the page how many requests have claimed each crawler.
+func (r *runningCrawlers) pageCounts() (counts []adminapi.PageCrawler) {
+	for _, c := range r.report().Crawlers {
+		counts = append(counts, adminapi.PageCrawler{Name: c.Name, Verified: c.Verified, Forged: c.Forged, Unknown: c.Unknown})
+	}
+	return counts
+}
+
 // claimsOf returns how many requests have claimed a crawler since the process started.
 func claimsOf(name string, status crawlers.Status) int64 {
 	var series dto.Metric

@@ -158,11 +158,6 @@ var (
 	}()
 )
 
-// countCrawler counts a request that claims a crawler.
-func countCrawler(i crawlers.Identity) {
-	crawlerRequests.WithLabelValues(i.Claimed(), i.Status().String()).Inc()
-}
-
 // open reads the files and acquires the look-ups; nil where there are no crawlers. Look-ups log by a logger that is not a
 // configuration's, as they outlive these; files by that of the configuration.
 func (c *Crawlers) open(ofProcess func() *zap.Logger, logger *zap.Logger) (*runningCrawlers, error) {

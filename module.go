@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"slices"
 	"time"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
@@ -348,11 +350,26 @@ func (h *Handler) identifier() (*gate.Crawlers, error) {
 	switch {
 	case known != nil && (shows || len(h.ExemptCrawlers) > 0):
 		known.asked(shows, h.ExemptCrawlers)
-		return &gate.Crawlers{Set: known.set, Shows: shows, Count: countCrawler}, nil
+		return &gate.Crawlers{Set: known.set, Shows: shows, Count: h.countCrawler}, nil
 	case shows:
 		return nil, fmt.Errorf("{%s} needs crawlers { ... } in the global option %s", rule.CrawlerName, appName)
 	}
 	return nil, nil //nolint:nilnil // nothing asks
+}
+
+// countCrawler counts a request that claims a crawler, and logs one that lies, without its address unless keys may be logged.
+func (h *Handler) countCrawler(i crawlers.Identity, address netip.Addr) {
+	crawlerRequests.WithLabelValues(i.Claimed(), i.Status().String()).Inc()
+	if i.Status() != crawlers.Forged {
+		return
+	}
+	if entry := h.logger.Check(zap.DebugLevel, "a request claims a crawler that its address is none of"); entry != nil {
+		fields := []zap.Field{zap.String("crawler", i.Claimed())}
+		if h.LogKeys {
+			fields = append(fields, zap.Stringer("address", address))
+		}
+		entry.Write(fields...)
+	}
 }
 
 // newRule makes the rule of a policy.
@@ -433,12 +450,12 @@ func (h *Handler) warnMissingAddress(r *rule.Rule, remedy string) {
 // warnUnbelieved logs, once in a configuration, that all clients have the address of a proxy.
 func (h *Handler) warnUnbelieved() {
 	h.app.unbelieved.Do(func() {
-		crawlers := ""
+		ofCrawlers := ""
 		if h.app.crawlers != nil {
-			crawlers = "; the true ones of the option crawlers are unknown as well"
+			ofCrawlers = "; the true ones of the option crawlers are unknown as well"
 		}
 		h.warner.Warn("each of the first 100 requests came with a public address in X-Forwarded-For or Forwarded, and none was believed: " +
-			"all clients of a proxy in front count as that proxy, or are exempt with it" + crawlers + "; " +
+			"all clients of a proxy in front count as that proxy, or are exempt with it" + ofCrawlers + "; " +
 			"name the proxy in trusted_proxies of the global " +
 			"option servers, with trusted_proxies_strict unless it overwrites the header, and with a CDN in front of it by the CDN's addresses too")
 	})

@@ -103,6 +103,14 @@ type PageBrowsers struct {
 	Cookieless int64 `json:"cookieless"` // pages opened without a pass
 }
 
+// PageCrawler is how many requests have claimed a crawler since the process began, by what was known.
+type PageCrawler struct {
+	Name     string `json:"name"`
+	Verified int64  `json:"verified"`
+	Forged   int64  `json:"forged"`
+	Unknown  int64  `json:"unknown"`
+}
+
 // PageNode is the node that answers.
 type PageNode struct {
 	Version string `json:"version"`

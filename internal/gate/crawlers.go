@@ -2,6 +2,7 @@ package gate
 
 import (
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -19,8 +20,8 @@ type Crawlers struct {
 	// Shows says that a placeholder of crawlers is named somewhere.
 	Shows bool
 
-	// Count counts a request of a client that claims a crawler. Required.
-	Count func(crawlers.Identity)
+	// Count counts a request of a client that claims a crawler, from an address. Required.
+	Count func(i crawlers.Identity, address netip.Addr)
 }
 
 // crawlerVar is the request variable of an [identified]: the first limiter that asks settles it.
@@ -35,7 +36,7 @@ func (c *Crawlers) Identify(r *http.Request, repl *caddy.Replacer) crawlers.Iden
 	return c.identify(r, repl, func(claim crawlers.Claim, from crawlers.Sender) crawlers.Identity {
 		identity := c.Set.Verify(r.Context(), claim, from)
 		if identity.Status() != crawlers.Unclaimed {
-			c.Count(identity)
+			c.Count(identity, from.Address)
 		}
 		return identity
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,7 +25,7 @@ func openCrawlers(t *testing.T) *Crawlers {
 	assert.Must(t, os.WriteFile(path, []byte("52.230.152.0/24"), 0o600))
 	file := assert.NoError(crawlers.OpenFile(path))(t)
 	set := crawlers.NewSet([]*crawlers.Crawler{{Name: "openai", Words: []string{"GPTBot"}, Ranges: []*crawlers.File{file}}}, nil, 0, func() {})
-	return &Crawlers{Set: set, Shows: true, Count: func(crawlers.Identity) {}}
+	return &Crawlers{Set: set, Shows: true, Count: func(crawlers.Identity, netip.Addr) {}}
 }
 
 // crawlerRequest is a request from a connection, whose address is the client's, unless headers name another one.
@@ -68,7 +69,7 @@ func TestCrawlers_unbelieved(t *testing.T) {
 // TestCrawlers_once settles who sent a request for all handlers of the request, and counts it once.
 func TestCrawlers_once(t *testing.T) {
 	c, counted := openCrawlers(t), 0
-	c.Count = func(crawlers.Identity) { counted++ }
+	c.Count = func(crawlers.Identity, netip.Addr) { counted++ }
 	r, repl := crawlerRequest("52.230.152.9", "GPTBot/1.2")
 	for range 2 {
 		assert.Equal(t, c.Identify(r, repl).Crawler(), "openai", "the crawler")

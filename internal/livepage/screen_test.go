@@ -172,6 +172,19 @@ func TestPage_browsers(t *testing.T) {
 	tab.WaitForText(t, "#policies", "6,500 requests refused by the reserve")
 }
 
+// TestPage_crawlers shows how many requests have claimed crawlers, where a configuration knows some.
+func TestPage_crawlers(t *testing.T) {
+	t.Parallel()
+	d := sample(t)
+	tab := openSample(t, func() *pagefeed.Document { return d }, 840)
+	tab.WaitForText(t, "#store", "Redis decides")
+	assert.Equal(t, tab.Eval(t, `getComputedStyle(document.getElementById("crawlers")).display`), "none", "the line of a document without crawlers")
+	d = sample(t)
+	d.Sections = append(d.Sections, pagefeed.Section{Name: "crawlers", Value: encoded(t, []adminapi.PageCrawler{{Name: "google", Verified: 1200, Forged: 7}, {Name: "bing"}})})
+	tab = openSample(t, func() *pagefeed.Document { return d }, 840)
+	tab.WaitForText(t, "#crawlers", "Requests that claim crawlers: google 1,200 verified, 7 forged, 0 unknown.")
+}
+
 // TestPage_everywhere shows blocks for all policies, with commands that name no policy, and offers them for addresses alone.
 func TestPage_everywhere(t *testing.T) {
 	t.Parallel()

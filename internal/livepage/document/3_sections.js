@@ -97,6 +97,13 @@ const showBrowsers = page => {
 		(b.cookieless > 0 ? ", " + number(b.cookieless) + " went on for one page" : "") + ".");
 };
 
+const showCrawlers = page => {
+	const claimed = (page.crawlers ?? []).filter(c => c.verified + c.forged + c.unknown > 0);
+	show(byID("crawlers"), page.crawlers !== undefined);
+	const told = c => c.name + " " + number(c.verified) + " verified, " + number(c.forged) + " forged, " + number(c.unknown) + " unknown";
+	setText(byID("crawlers"), claimed.length === 0 ? "No request has claimed a crawler." : "Requests that claim crawlers: " + claimed.map(told).join("; ") + ".");
+};
+
 // A row of a key: a line, and commands.
 const makeRow = () => {
 	const parts = {row: element("li"), line: element("p"), more: element("p", "faint"), key: element("code"), commands: commands()};

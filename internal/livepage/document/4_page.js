@@ -6,7 +6,7 @@ const every = 1000; // milliseconds
 const key = location.hash.slice(1);
 const lists = ["requests", "denied", "would_be_denied", "waiting", "running"];
 const shows = {
-	node: showNode, store: showStore, browsers: showBrowsers, top: showTop, used: showUsed, bans: showBans, overrides: showOverrides, warnings: showWarnings,
+	node: showNode, store: showStore, browsers: showBrowsers, crawlers: showCrawlers, top: showTop, used: showUsed, bans: showBans, overrides: showOverrides, warnings: showWarnings,
 };
 let page = {policies: new Map(), last: 0};
 let next = "", answered = 0, timer = 0;
@@ -43,7 +43,7 @@ const take = answer => {
 const showAll = () => {
 	showPolicies(page);
 	for (const [name, shown] of Object.entries(shows)) {
-		if (page[name] !== undefined || name === "used" || name === "browsers") shown(page);
+		if (page[name] !== undefined || name === "used" || name === "browsers" || name === "crawlers") shown(page);
 	}
 };
 
