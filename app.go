@@ -176,7 +176,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.webhook, err = a.Webhook.open(processLogger); err != nil {
 		return err
 	}
-	a.crawlers, err = a.Crawlers.open(processLogger, pool.Warnings.Watch(a.logger))
+	a.crawlers, err = a.Crawlers.open(ctx, processLogger, pool.Warnings.Watch(a.logger))
 	return err
 }
 

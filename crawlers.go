@@ -1,6 +1,7 @@
 package redisratelimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -159,8 +160,8 @@ var (
 )
 
 // open reads the files and acquires the look-ups; nil where there are no crawlers. Look-ups log by a logger that is not a
-// configuration's, as they outlive these; files by that of the configuration.
-func (c *Crawlers) open(ofProcess func() *zap.Logger, logger *zap.Logger) (*runningCrawlers, error) {
+// configuration's, as they outlive these; files by that of the configuration, with whose life the looks at them end.
+func (c *Crawlers) open(life context.Context, ofProcess func() *zap.Logger, logger *zap.Logger) (*runningCrawlers, error) {
 	if c == nil {
 		return nil, nil //nolint:nilnil // nil knows no crawler
 	}
@@ -192,7 +193,7 @@ func (c *Crawlers) open(ofProcess func() *zap.Logger, logger *zap.Logger) (*runn
 	for _, known := range all {
 		r.unasked[known.Name] = true
 	}
-	r.looks = &clock.Task{Run: func() { r.look(logger) }}
+	r.looks = &clock.Task{Run: func() { r.look(logger) }, Life: life} // a look that is under way as that ends is the last one
 	return r, nil
 }
 
