@@ -61,14 +61,17 @@ func crawlersTable(all []adminapi.CrawlerEntry) *display.Table {
 	}}
 	for i := range all {
 		c := &all[i]
-		t.Add(c.Name, strconv.FormatInt(c.Verified, 10), strconv.FormatInt(c.Forged, 10), strconv.FormatInt(c.Unknown, 10), strings.Join(c.Names, " "))
+		t.Add(c.Name, strconv.FormatInt(c.Verified, 10), strconv.FormatInt(c.Forged, 10), strconv.FormatInt(c.Unknown, 10),
+			strings.Join(c.Names, " "))
 	}
 	return t
 }
 
 // showRanges prints the files of ranges with their age.
 func (i *invocation) showRanges(all []adminapi.CrawlerEntry) {
-	t := &display.Table{Columns: []display.Column{{Title: "CRAWLER"}, {Title: "RANGES", Right: true}, {Title: "AGE", Right: true}, {Title: "FILE"}}}
+	t := &display.Table{Columns: []display.Column{
+		{Title: "CRAWLER"}, {Title: "RANGES", Right: true}, {Title: "AGE", Right: true}, {Title: "FILE"},
+	}}
 	files := 0
 	for _, c := range all {
 		for _, r := range c.Ranges {
@@ -99,8 +102,8 @@ func resolverText(r *adminapi.ResolverReport) string {
 	case !r.FoundNames:
 		state = "has found no name of any address so far, so that nothing is forged by its name"
 	}
-	return name + ": " + state + "; addresses known: " + strconv.Itoa(r.Verified) + " verified, " + strconv.Itoa(r.Others) + " others; look-ups: " +
-		strconv.Itoa(r.Running) + " running, " + strconv.Itoa(r.Waiting) + " waiting"
+	return name + ": " + state + "; addresses known: " + strconv.Itoa(r.Verified) + " verified, " +
+		strconv.Itoa(r.Others) + " others; look-ups: " + strconv.Itoa(r.Running) + " running, " + strconv.Itoa(r.Waiting) + " waiting"
 }
 
 // showAddress prints what was found out about an address.
