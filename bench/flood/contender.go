@@ -4,7 +4,9 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -29,6 +31,7 @@ var contenders = []contender{
 	{name: "recipe-redis", file: recipe, edit: withRedis, redis: true, judged: missesBars},
 	{name: "recipe-nodes", file: recipe, edit: withRedis, redis: true, nodes: 2, judged: missesBars},
 	{name: "recipe-doubled", file: recipe, edit: doubled, judged: missesRecipe},
+	{name: "recipe-verified", file: recipe, edit: verified, judged: missesBars},
 	{name: "nothing", file: "nothing"},
 	{name: "address", file: "address"},
 	{name: "crawlers", file: "crawlers"},
@@ -73,6 +76,22 @@ func doubled(text string) string {
 	return strings.NewReplacer("max_concurrent 28", "max_concurrent 56", "reserve 20", "reserve 40").Replace(text)
 }
 
+// searchRange is where the search engine comes from, and rangesFile the file of it, in the folder where Caddy runs.
+const (
+	searchRange = "66.249.64.0/19"
+	rangesFile  = "google.ranges"
+)
+
+// verified returns a Caddyfile that knows the search engine by the option crawlers, and not by ranges of its own.
+func verified(text string) string {
+	return strings.NewReplacer(
+		"{\n\tadmin off", "{\n\tredis_ratelimit {\n\t\tcrawlers {\n\t\t\tgoogle {\n\t\t\t\tranges "+rangesFile+"\n\t\t\t}\n\t\t}\n\t}\n\tadmin off",
+		"client_ip('"+searchRange+"', '192.0.2.10')", `{http.redis_ratelimit.crawler} != "" || client_ip('192.0.2.10')`,
+		"\troute {\n", "\troute {\n\t\tredis_ratelimit {\n\t\t\tname crawlers\n\t\t\tkey {http.redis_ratelimit.crawler}\n"+
+			"\t\t\tlimit 300\n\t\t\twindow 1m\n\t\t\ton_empty_key skip\n\t\t}\n",
+	).Replace(text)
+}
+
 //go:embed contenders/*.caddyfile
 var caddyfiles embed.FS
 
@@ -94,6 +113,9 @@ func (c contender) start(ctx context.Context, dir, binary, backend string) (node
 	}
 	text, err := c.caddyfile()
 	if err != nil {
+		return nil, stop, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, rangesFile), []byte(searchRange), 0o600); err != nil {
 		return nil, stop, err
 	}
 	env := []string{"BACKEND=" + backend, "API_KEY=key-of-acme"}

@@ -188,6 +188,9 @@ func reloaded(t *testing.T, r *row) {
 	server := redistest.Start(t)
 	with := plainly(server.Addr)
 	with.reloads = true
+	if !isLong() {
+		with.redis += "\ntimeout 10s" // a machine that the suite shares with others is slow
+	}
 	s := newStorm(t, with)
 	n, times := s.running[0], lasting(100, 10)
 	warmUp := func(from, to int) {

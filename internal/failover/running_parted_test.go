@@ -66,6 +66,10 @@ func playParted(t *testing.T, roundTrip time.Duration, waits bool) {
 		<-time.After(part)
 		proxy.Join()
 	}
+	assert.Retry(t, "as many ran at once as may", func() (again bool, seen any) { // which takes a busy machine longer
+		most := running.highest()
+		return most < limit, most
+	})
 	end()
 	clients.Wait()
 	assert.ErrorIf(t, running.most != limit, "%d requests ran at once, want %d", running.most, limit)

@@ -63,6 +63,13 @@ func (p *peak) add(units int64) {
 	p.most = max(p.most, p.now)
 }
 
+// highest returns the most units so far.
+func (p *peak) highest() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most
+}
+
 func TestMemory_concurrency_parallel(t *testing.T) {
 	f, m := memoryFailover()
 	p := storetest.ConcurrencyPolicy(t, 7)
