@@ -38,7 +38,7 @@ run: build ## build ./caddy and run it with Caddyfile.example
 	./caddy run --config Caddyfile.example --adapter caddyfile
 
 # Tests at once in a package. Most of them wait for processes, more than for a core.
-PARALLEL ?= 6
+PARALLEL ?= 4
 
 # The half of the tests without Caddy processes, in which the race detector would see nothing. The longest go first.
 IN_PROCESS = ./internal/failover ./internal/redis $$(go list ./... | grep -v /caddytest/)

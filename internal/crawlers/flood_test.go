@@ -27,6 +27,10 @@ func floodServer(t *testing.T, tarpit bool) *dnstest.Server {
 	})
 }
 
+// mostAsks is how often a crawler may ask in vain. Where all liars come from other networks one in 25 questions finds room; a busy
+// machine asks so rarely that the time alone says nothing.
+const mostAsks = 500
+
 // TestFlood has liars come with 5,000 new addresses a second, and a true crawler in their midst, which asks again and again.
 func TestFlood(t *testing.T) {
 	if testing.Short() {
@@ -51,7 +55,7 @@ func TestFlood(t *testing.T) {
 				_, got := l.Names(context.Background(), netip.MustParseAddr("66.249.66.200"), time.Minute)
 				assert.Equal(t, got, Verified, "another address of the crawler")
 			}
-			liars, began, verified := 0, time.Now(), time.Duration(0)
+			liars, asks, began, verified := 0, 0, time.Now(), time.Duration(0)
 			assert.WaitFor(t, "the crawler is verified", func() error {
 				for ; liars < int(time.Since(began).Seconds()*5000); liars++ {
 					network := liars % test.networks
@@ -62,6 +66,7 @@ func TestFlood(t *testing.T) {
 				if liars < 2000 { // the queue is full by then
 					return fmt.Errorf("%d liars", liars)
 				}
+				asks++
 				if _, got := l.Names(context.Background(), googlebot, 0); got != Verified {
 					return fmt.Errorf("it is %v", got)
 				}
@@ -74,8 +79,8 @@ func TestFlood(t *testing.T) {
 					asked++
 				}
 			}
-			t.Logf("verified after %v, %d liars, %d questions, %+v", verified.Round(time.Millisecond), liars, asked, l.State())
-			assert.ErrorIf(t, verified > test.within, "it takes %v", verified)
+			t.Logf("verified after %v and %d questions of its own, %d liars, %d questions, %+v", verified.Round(time.Millisecond), asks, liars, asked, l.State())
+			assert.ErrorIf(t, verified > test.within && asks > mostAsks, "it takes %v and %d questions", verified, asks)
 			// Each look-up may ask twice, where no answer comes in time.
 			most := (burst + int(time.Since(began).Seconds()*rate) + 1) * 2
 			assert.ErrorIf(t, asked > most, "%d questions in %v", asked, time.Since(began))
