@@ -81,19 +81,23 @@ func (q *queue) push(a netip.Addr, key lineKey) (dropped netip.Addr, ok bool) {
 	return dropped, true
 }
 
-// drop makes room for an address of a line: the newest of the longest of some lines goes, or, where all are short, the oldest of all,
-// whose request has gone on. So a flood from many networks delays others, and shuts none out. The zero value: none goes.
+// drop makes room for an address of a line: the newest of the longest of some lines goes, or, where all are short, any. So a flood
+// from many networks delays others, and shuts none out: were it always the oldest that goes, a crawler that asks again in the
+// rhythm of a flood might never have its turn. The zero value: none goes.
 func (q *queue) drop(newcomer *line) netip.Addr {
 	longest := q.longestOfSome()
 	if longest != nil && len(longest.addresses) > len(newcomer.addresses)+1 {
 		return q.remove(longest, len(longest.addresses)-1)
 	}
-	first := q.rings[stranger].Front()
-	if first == nil || newcomer.rank == stranger && len(newcomer.addresses) > 0 {
+	if newcomer.rank == stranger && len(newcomer.addresses) > 0 {
 		return netip.Addr{} // the newcomer's line is a long one
 	}
-	oldest, _ := first.Value.(*line)
-	return q.remove(oldest, 0)
+	for _, l := range q.lines { // from a random one on
+		if l.rank == stranger && len(l.addresses) > 0 {
+			return q.remove(l, 0)
+		}
+	}
+	return netip.Addr{}
 }
 
 // longestOfSome returns the longest of some lines of strangers, in no order; nil: there is none among them.
