@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/netip"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -66,11 +64,7 @@ func (r *runningCrawlers) pageCounts() (counts []adminapi.PageCrawler) {
 
 // claimsOf returns how many requests have claimed a crawler since the process started.
 func claimsOf(name string, status crawlers.Status) int64 {
-	var series dto.Metric
-	if crawlerRequests.WithLabelValues(name, status.String()).Write(&series) != nil {
-		return 0
-	}
-	return int64(series.GetCounter().GetValue())
+	return storepool.CounterValue(crawlerRequests.WithLabelValues(name, status.String()))
 }
 
 // trace finds out what an address is for each crawler.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
@@ -128,11 +127,7 @@ func countChallenge(o challenge.Outcome) {
 
 // browsersThatWait counts what became of browsers that may wait.
 func browsersThatWait() adminapi.PageBrowsers {
-	count := func(o challenge.Outcome) int64 {
-		var series dto.Metric
-		_ = challenges.WithLabelValues(string(o)).Write(&series) // a counter's never fails
-		return int64(series.GetCounter().GetValue())
-	}
+	count := func(o challenge.Outcome) int64 { return storepool.CounterValue(challenges.WithLabelValues(string(o))) }
 	return adminapi.PageBrowsers{Shown: count(challenge.Shown), Passed: count(challenge.Passed), Cookieless: count(challenge.Cookieless)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -48,16 +49,18 @@ func (p *Policy) Counts() Counts {
 func (p *Policy) eachDecision(call func(o rule.Outcome, requests int64)) {
 	for o := range p.Series {
 		for s := range p.Series[o] {
-			counter := p.Series[o][s].Load()
-			if counter == nil {
-				continue
-			}
-			var series dto.Metric
-			if (*counter).Write(&series) == nil {
-				call(Outcomes[o], int64(series.GetCounter().GetValue()))
+			if counter := p.Series[o][s].Load(); counter != nil {
+				call(Outcomes[o], CounterValue(*counter))
 			}
 		}
 	}
+}
+
+// CounterValue returns what a counter of whole numbers has counted.
+func CounterValue(c prometheus.Counter) int64 {
+	var series dto.Metric
+	_ = c.Write(&series) // a counter's never fails
+	return int64(series.GetCounter().GetValue())
 }
 
 // TakeNeverMet reports, once for a name, that no request has come to the policy for a while since its first configuration was
