@@ -59,7 +59,7 @@ const headersPackage = "github.com/caddyserver/caddy/v2/modules/caddyhttp/header
 
 // wrappedByHeaders returns what the response writer of a handler of headers writes to; nil of other writers. Caddy exports no
 // other way to what is beneath. Should a later Caddy have another one, deferred headers are the site's again, which
-// TestChallenge_deferred shows.
+// TestChallengeReserve_outer shows.
 func wrappedByHeaders(w http.ResponseWriter) *caddyhttp.ResponseWriterWrapper {
 	pointer := reflect.ValueOf(w)
 	if pointer.Kind() != reflect.Pointer || pointer.Type().Elem().PkgPath() != headersPackage || pointer.Elem().Kind() != reflect.Struct {
@@ -94,7 +94,7 @@ func (w keptHeader) WriteHeader(status int) {
 // privateWriter keeps a response out of the caches that many clients share.
 type privateWriter struct {
 	*caddyhttp.ResponseWriterWrapper
-	begun bool
+	kept bool // the header says so
 }
 
 // newPrivateWriter returns the writer of a response that is meant for its client alone.
@@ -102,38 +102,40 @@ func newPrivateWriter(w http.ResponseWriter) *privateWriter {
 	return &privateWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}
 }
 
+// keepPrivate has the header say, once, that no shared cache keeps the response.
+func (w *privateWriter) keepPrivate() {
+	if w.kept {
+		return
+	}
+	w.kept = true
+	if control := strings.ToLower(strings.Join(w.Header().Values("Cache-Control"), ",")); !strings.Contains(control, "no-store") {
+		w.Header().Add("Cache-Control", "private")
+	}
+}
+
 // WriteHeader implements [http.ResponseWriter].
 func (w *privateWriter) WriteHeader(status int) {
-	if !w.begun && status >= http.StatusOK {
-		w.begun = true
-		if control := strings.ToLower(strings.Join(w.Header().Values("Cache-Control"), ",")); !strings.Contains(control, "no-store") {
-			w.Header().Add("Cache-Control", "private")
-		}
+	if status >= http.StatusOK {
+		w.keepPrivate()
 	}
-	w.ResponseWriterWrapper.WriteHeader(status)
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements [http.ResponseWriter].
 func (w *privateWriter) Write(data []byte) (int, error) {
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.ResponseWriterWrapper.Write(data)
+	w.keepPrivate()
+	return w.ResponseWriter.Write(data)
 }
 
 // ReadFrom implements [io.ReaderFrom].
 func (w *privateWriter) ReadFrom(r io.Reader) (int64, error) {
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
+	w.keepPrivate()
 	return w.ResponseWriterWrapper.ReadFrom(r)
 }
 
 // FlushError writes the header, as flushing does. [http.ResponseController] calls it.
 func (w *privateWriter) FlushError() error {
-	if !w.begun {
-		w.WriteHeader(http.StatusOK)
-	}
+	w.keepPrivate()
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 

@@ -110,15 +110,16 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 	}
 	if len(l.Usage.matcher) > 0 || l.challenges {
 		brings := l.challenges && challenge.BringsToken(originalRequest(r))
+		once := brings && goesOnce(r)
 		switch {
 		case e.AnyMatch: // the usage page asks for the quotas
-		case brings && !goesOnce(r):
+		case brings && !once:
 			return ReturnsFromChallenge, nil
 		case l.Usage.matches(r):
 			return AsksUsage, nil
 		}
 		if l.challenges {
-			e.Pass = l.passOf(r, brings && goesOnce(r))
+			e.Pass = l.passOf(r, once)
 		}
 	}
 	if err := l.Rules.Evaluate(r, repl, e); err != nil {
