@@ -30,15 +30,8 @@ http://:%s {
 
 // Caddy starts a Caddy with lines of the global options and of the site, in which {$REDIS} is an address.
 func Caddy(ctx context.Context, dir, binary, name, options, site, redisAddr string) (*Process, error) {
-	addr, port, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
-	command, err := caddyCommand(dir, binary, name, fmt.Appendf(nil, caddyOptions+caddySite, options, port, site))
-	if err != nil {
-		return nil, err
-	}
-	return start(ctx, name, addr, dir, []string{"REDIS=" + redisAddr}, command[0], command[1:]...)
+	text := fmt.Appendf(nil, caddyOptions+caddySite, options, "{$PORT}", site)
+	return CaddyOf(ctx, dir, binary, name, text, "REDIS="+redisAddr)
 }
 
 // CaddyOf starts a Caddy with a whole Caddyfile, whose site listens on 127.0.0.1:{$PORT}. It finds further variables in its
