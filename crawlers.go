@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
@@ -326,4 +329,32 @@ func (r *runningCrawlers) close() {
 // knows reports whether there is a crawler of a name.
 func (r *runningCrawlers) knows(name string) bool {
 	return r != nil && slices.ContainsFunc(r.set.Crawlers, func(c *crawlers.Crawler) bool { return c.Name == name })
+}
+
+// namedCrawlers finds placeholders of crawlers.
+var namedCrawlers = regexp.MustCompile(regexp.QuoteMeta(rule.CrawlerName) + `[a-z_]*`)
+
+// identifier returns what identifies crawlers for a handler, by its configuration and the crawlers that are exempt there; nil where
+// neither the handler nor another one asks for these. The caller sets Count.
+func (r *runningCrawlers) identifier(configured string, exempt []string, elsewhere bool) (*gate.Crawlers, error) {
+	for _, name := range exempt {
+		if !r.knows(name) {
+			return nil, fmt.Errorf("exempt crawler %s: the global option has no such crawler; name it in crawlers { ... } there", name)
+		}
+	}
+	named := namedCrawlers.FindAllString(configured, -1)
+	for _, name := range named {
+		if !rule.IsOfCrawler(name) {
+			return nil, fmt.Errorf("{%s} is unknown; use {%s}, {%s} or {%s}", name, rule.CrawlerName, rule.CrawlerClaim, rule.CrawlerStatus)
+		}
+	}
+	shows := len(named) > 0 || elsewhere
+	switch {
+	case r != nil && (shows || len(exempt) > 0):
+		r.asked(shows, exempt)
+		return &gate.Crawlers{Set: r.set, Shows: shows}, nil
+	case shows:
+		return nil, fmt.Errorf("{%s} needs crawlers { ... } in the global option %s", rule.CrawlerName, appName)
+	}
+	return nil, nil //nolint:nilnil // nothing asks
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
 	"time"
 
@@ -295,8 +294,12 @@ func (h *Handler) makeLimiter(ctx caddy.Context) error {
 	if l.Rules.ExemptSources, err = h.loadSources(ctx); err != nil {
 		return err
 	}
-	if l.Crawlers, err = h.identifier(); err != nil {
+	l.Crawlers, err = h.app.crawlers.identifier(h.configured, h.ExemptCrawlers, h.app.elsewhere.crawlers)
+	if err != nil {
 		return err
+	}
+	if l.Crawlers != nil {
+		l.Crawlers.Count = h.countCrawler
 	}
 	if l.Rules.GoesByAddress() || l.Crawlers != nil {
 		l.Forwarded = &rule.ForwardedWatch{OnUnbelieved: h.warnUnbelieved}
@@ -327,34 +330,6 @@ func (h *Handler) loadSources(ctx caddy.Context) (sources []*rule.ExemptSource, 
 		sources = append(sources, rule.NewExemptSource(source))
 	}
 	return sources, nil
-}
-
-// namedCrawlers finds placeholders of crawlers.
-var namedCrawlers = regexp.MustCompile(regexp.QuoteMeta(rule.CrawlerName) + `[a-z_]*`)
-
-// identifier returns what identifies crawlers; nil where neither the handler nor another one asks for these.
-func (h *Handler) identifier() (*gate.Crawlers, error) {
-	known := h.app.crawlers
-	for _, name := range h.ExemptCrawlers {
-		if !known.knows(name) {
-			return nil, fmt.Errorf("exempt crawler %s: the global option has no such crawler; name it in crawlers { ... } there", name)
-		}
-	}
-	named := namedCrawlers.FindAllString(h.configured, -1)
-	for _, name := range named {
-		if !rule.IsOfCrawler(name) {
-			return nil, fmt.Errorf("{%s} is unknown; use {%s}, {%s} or {%s}", name, rule.CrawlerName, rule.CrawlerClaim, rule.CrawlerStatus)
-		}
-	}
-	shows := len(named) > 0 || h.app.elsewhere.crawlers
-	switch {
-	case known != nil && (shows || len(h.ExemptCrawlers) > 0):
-		known.asked(shows, h.ExemptCrawlers)
-		return &gate.Crawlers{Set: known.set, Shows: shows, Count: h.countCrawler}, nil
-	case shows:
-		return nil, fmt.Errorf("{%s} needs crawlers { ... } in the global option %s", rule.CrawlerName, appName)
-	}
-	return nil, nil //nolint:nilnil // nothing asks
 }
 
 // countCrawler counts a request that claims a crawler, and logs one that lies, without its address unless keys may be logged.

@@ -452,11 +452,7 @@ var policyOptions = []option[Policy]{
 	}, {
 		name: "challenge", form: "[<passes>] | <passes> <limit>", lines: "page <file>", once: onceByName,
 		parse: (*optionParser).parseChallenge,
-		fill: func(p *Policy) {
-			if p.hasPasses() {
-				p.Challenge.Passes = cmp.Or(p.Challenge.Passes, defaultPasses)
-			}
-		},
+		fill:  (*Policy).fillChallenge,
 		excludes: []exclusion[Policy]{
 			{
 				func(p *Policy) bool { return p.countsRunning() && p.hasPasses() },
@@ -470,14 +466,7 @@ var policyOptions = []option[Policy]{
 			return nil
 		},
 		together: (*Policy).checkChallenge,
-		tell: func(p *Policy, t *telling) {
-			if c := p.passes(); c.Passes > 0 {
-				t.policy.Challenge = new(description.Challenge(c))
-			}
-			if t.handler.OpensReserve = p.opens(); p.Challenge != nil {
-				t.handler.ChallengePage = p.Challenge.Page
-			}
-		},
+		tell:     (*Policy).tellChallenge,
 	},
 	{
 		name: "dry_run", common: true, advice: "write dry_run", words: "limit_req_dry_run shadow_mode shadow report_only",

@@ -153,6 +153,22 @@ func (c *Challenge) readPage() (*challenge.Page, error) {
 	return page, nil
 }
 
+// fillChallenge sets how many passes a key has, if there are any.
+func (p *Policy) fillChallenge() {
+	if p.hasPasses() {
+		p.Challenge.Passes = cmp.Or(p.Challenge.Passes, defaultPasses)
+	}
+}
+
+func (p *Policy) tellChallenge(t *telling) {
+	if c := p.passes(); c.Passes > 0 {
+		t.policy.Challenge = new(description.Challenge(c))
+	}
+	if t.handler.OpensReserve = p.opens(); p.Challenge != nil {
+		t.handler.ChallengePage = p.Challenge.Page
+	}
+}
+
 // hasPasses reports whether browsers that have waited have quotas of their own.
 func (p *Policy) hasPasses() bool { return p.challenges() && p.Reserve == "" }
 
