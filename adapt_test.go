@@ -62,7 +62,8 @@ func isFramed(text, lines string) bool {
 }
 
 // waitingPage is a page of an operator's on which browsers wait.
-const waitingPage = `<meta http-equiv="refresh" content="1;url={challenge.link}"><link rel="stylesheet" href="{challenge.stylesheet}"><p>Acme`
+const waitingPage = `<meta http-equiv="refresh" content="1;url={challenge.link}">
+<link rel="stylesheet" href="{challenge.stylesheet}"><p>Acme`
 
 // adaptInFolder returns the JSON, or the text of the error. The Caddyfile stands in a folder of its own, with a page.
 func adaptInFolder(t *testing.T, input string) (output string, adapted bool) {

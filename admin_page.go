@@ -84,7 +84,8 @@ func (a *App) servePage(
 	err := cmp.Or(
 		section("node", node, true), section("store", a.pageStore(stores), true), section("top", top, topKnown),
 		section("used", used, usedKnown), section("browsers", browsersThatWait(), slices.ContainsFunc(a.rules, (*rule.Set).Challenges)),
-		section("crawlers", a.crawlers.pageCounts(), a.crawlers != nil), section("bans", bans, bansKnown), section("overrides", applied, appliedKnown),
+		section("crawlers", a.crawlers.pageCounts(), a.crawlers != nil),
+		section("bans", bans, bansKnown), section("overrides", applied, appliedKnown),
 		section("warnings", adminapi.PageWarnings(pool.Warnings.List()), true),
 	)
 	if err != nil {

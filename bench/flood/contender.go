@@ -85,7 +85,8 @@ const (
 // verified returns a Caddyfile that knows the search engine by the option crawlers, and not by ranges of its own.
 func verified(text string) string {
 	return strings.NewReplacer(
-		"{\n\tadmin off", "{\n\tredis_ratelimit {\n\t\tcrawlers {\n\t\t\tgoogle {\n\t\t\t\tranges "+rangesFile+"\n\t\t\t}\n\t\t}\n\t}\n\tadmin off",
+		"{\n\tadmin off", "{\n\tredis_ratelimit {\n\t\tcrawlers {\n\t\t\tgoogle {\n\t\t\t\tranges "+rangesFile+
+			"\n\t\t\t}\n\t\t}\n\t}\n\tadmin off",
 		"client_ip('"+searchRange+"', '192.0.2.10')", `{http.redis_ratelimit.crawler} != "" || client_ip('192.0.2.10')`,
 		"\troute {\n", "\troute {\n\t\tredis_ratelimit {\n\t\t\tname crawlers\n\t\t\tkey {http.redis_ratelimit.crawler}\n"+
 			"\t\t\tlimit 300\n\t\t\twindow 1m\n\t\t\ton_empty_key skip\n\t\t}\n",

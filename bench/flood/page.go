@@ -22,7 +22,7 @@ var (
 	refreshes  = regexp.MustCompile(`(?i)^\s*(\d+)[\d.]*\s*[;,]?\s*(?:url\s*=\s*)?["']?([^"']*)`)
 )
 
-// readWaitingPage reads a page. ok tells whether it leads to another by itself.
+// readWaitingPage reads a page, and reports whether it leads to another by itself.
 func readWaitingPage(body string) (p waitingPage, ok bool) {
 	for _, tag := range tags.FindAllStringSubmatch(body, -1) {
 		a := attributesOf(tag[2])

@@ -21,7 +21,7 @@ func (c *Count) add(good bool) {
 
 func (c Count) plus(d Count) Count { return Count{c.Good + d.Good, c.All + d.All} }
 
-// percent returns the part of the good ones. ok tells whether there were any.
+// percent returns the part of the good ones, and reports whether there were any.
 func (c Count) percent() (percent float64, ok bool) {
 	if c.All == 0 {
 		return 0, false

@@ -144,7 +144,8 @@ func write(w io.Writer, results []Result) error {
 		missed += misses
 		fmt.Fprintf(&text, "| %s |\n", verdict)
 	}
-	text.WriteString("\nPercent. Groups of people: pages within 3 s / visits finished. Pages that wait and refusals are of a hundred clicks.\n")
+	text.WriteString("\nPercent. Groups of people: pages within 3 s / visits finished. " +
+		"Pages that wait and refusals are of a hundred clicks.\n")
 	if _, err := io.WriteString(w, text.String()); err != nil {
 		return err
 	}

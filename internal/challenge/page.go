@@ -174,17 +174,19 @@ func (b *Browser) appendWaiting(page []byte, before, text string, sheet ...strin
 // askForCookies answers with a page that leads to the one that the browser wanted, and does not wait.
 func (b *Browser) askForCookies(w http.ResponseWriter, target string, look Look) error {
 	s := sentenceFor(b.request.Header["Accept-Language"])
-	page := appendAll(nil, pageBegins, s.language, pageHead, "<title>", s.asks, "</title>", pageStyle, pageLink, html.EscapeString(target), `">`, s.asks, pageEnds)
+	page := appendAll(nil, pageBegins, s.language, pageHead, "<title>", s.asks, "</title>", pageStyle, pageLink)
+	page = appendAll(page, html.EscapeString(target), `">`, s.asks, pageEnds)
 	return look.write(w, page, policyOfPlain)
 }
 
 // The parts of a built-in page, which is a sentence that is a link.
 const (
 	pageBegins = "<!doctype html><html lang="
-	pageHead   = `><meta charset=utf-8><meta name=viewport content="width=device-width,initial-scale=1"><meta name=color-scheme content="light dark">`
-	pageStyle  = "<style>" + style + "</style>" // where there is no style sheet
-	pageLink   = `<main><a href="`
-	pageEnds   = "</a></main>"
+	pageHead   = `><meta charset=utf-8><meta name=viewport content="width=device-width,initial-scale=1">` +
+		`<meta name=color-scheme content="light dark">`
+	pageStyle = "<style>" + style + "</style>" // where there is no style sheet
+	pageLink  = `<main><a href="`
+	pageEnds  = "</a></main>"
 )
 
 // appendAll appends texts.

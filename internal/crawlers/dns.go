@@ -47,7 +47,7 @@ type Step struct {
 type answer struct {
 	names    []string // under one of the suffixes, and confirmed by the address; empty unless verified
 	status   Status   // unknown where the resolver cannot say; forged: it certainly has none
-	hasNames bool     // the address has a name, whoever's
+	hasNames bool     // the address has a name, of a crawler or not
 	steps    []Step
 }
 
