@@ -119,7 +119,9 @@ func (s *soak) check(t *testing.T, stalled time.Duration) {
 	for i := range s.nodes {
 		s.warnings += warnings(t, s.nodes[i].Load())
 	}
-	most := 6 * (len(s.faults) + 1)
+	// A node warns of decisions, of overrides and of refunds, and of decisions once more where Redis fails again while it heals. One
+	// fault alone may show all of them on each node: that of a master that is killed, on a busy machine.
+	most := 6*len(s.faults) + 4*len(s.nodes)
 	assert.ErrorIf(t, s.warnings > most, "the nodes logged %d warnings for %d faults, want at most %d", s.warnings, len(s.faults), most)
 	if !isSoak() {
 		return
