@@ -28,7 +28,8 @@ type DryRun struct {
 }
 
 // DecideBeside decides a request's checks as [Store.DecideIn] does, and dry runs beside them. On a Redis without slots
-// the dry runs leave in the same batch, as calls of their own; on a Cluster at the same time. There may be no checks, or
+// the dry runs leave in the same batch, as calls of their own, where no sender of earlier requests comes back just then and takes
+// some of them; on a Cluster at the same time. There may be no checks, or
 // no dry runs. The source and the error are those of the checks.
 func (f *Store) DecideBeside(ctx context.Context, mode limiter.FailMode, checks []limiter.Check, dryRuns []DryRun) (limiter.Source, error) {
 	var parallel sync.WaitGroup
