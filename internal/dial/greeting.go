@@ -3,9 +3,11 @@ package dial
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -43,29 +45,40 @@ func refusalIn(begin []byte) error {
 	return nil
 }
 
-// greeted is a connection that looks at what the server says first.
+// greeted is a socket of which is looked at what the server says first. It reads from a [greeting], and from itself once that is
+// over: whoever reads does so alone. It is no TLS: the pool looks at the socket before it gives it out.
 type greeted struct {
-	net.Conn
+	io.Reader
+	unread
+	syscall.Conn
+}
 
-	answered bool
+// unread is what a connection does besides reading.
+type unread interface {
+	io.WriteCloser
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
+	SetDeadline(at time.Time) error
+	SetReadDeadline(at time.Time) error
+	SetWriteDeadline(at time.Time) error
+}
+
+// greeting reads what the server says first.
+type greeting struct {
+	socket net.Conn
+	reader *io.Reader // of the greeted socket
 }
 
 // Read returns the refusal that a server begins with as an error.
-func (c *greeted) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if !c.answered && n > 0 {
-		c.answered = true
+func (g greeting) Read(p []byte) (int, error) {
+	n, err := g.socket.Read(p)
+	if n > 0 {
+		*g.reader = g.socket
 		if refusal := refusalIn(p[:n]); refusal != nil {
 			return 0, refusal
 		}
 	}
 	return n, err
-}
-
-// greetedSocket is one that is no TLS: the pool looks at its socket before it gives it out.
-type greetedSocket struct {
-	*greeted
-	syscall.Conn
 }
 
 // dialHook is the part of hooks for new connections that is about commands, which pass it unseen.
@@ -90,7 +103,9 @@ func (greetingHook) DialHook(next goredis.DialHook) goredis.DialHook {
 			return nil, err
 		}
 		if socket, ok := conn.(syscall.Conn); ok {
-			return greetedSocket{&greeted{Conn: conn}, socket}, nil
+			looked := &greeted{unread: conn, Conn: socket}
+			looked.Reader = greeting{conn, &looked.Reader}
+			return looked, nil
 		}
 		return conn, nil
 	}

@@ -9,6 +9,17 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
+// refusal is what this process may answer without the shared store: a denial, or nothing. With the zero value the store
+// is asked. Only [refusal.deny] makes it a denial, so that code that may only deny cannot let a request through.
+type refusal struct{ denies bool }
+
+// deny gives a check the result of a denial. A result that passes is none.
+func (d *refusal) deny(c *limiter.Check, r limiter.Result) {
+	if !r.Passes() {
+		c.Result, d.denies = r, true
+	}
+}
+
 // cache repeats denials, so that a client over its limit is refused without a query, exactly as long as the shared store
 // would refuse it. Usage grows only by other requests and otherwise decays, so a weight that is denied at some instant is
 // denied until its RetryAfter has passed. A heavier request is denied for longer or for ever, and a request with a smaller

@@ -127,6 +127,7 @@ type needs struct {
 	bans    bool // a policy bans
 	refunds bool // a policy refunds units, and who waits for them is told so
 	looks   bool // a check looks
+	follows bool // any of these but running: something follows on a store's decision
 }
 
 // needsOf returns what the decision of some checks needs.
@@ -138,6 +139,7 @@ func (f *Store) needsOf(checks []limiter.Check) (n needs) {
 		n.looks = n.looks || checks[i].Look
 		n.refunds = n.refunds || f.awaitsRefunds && (r.Refunds || checks[i].Refundable)
 	}
+	n.follows = n.bans || n.looks || n.refunds
 	return n
 }
 
@@ -151,7 +153,9 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 		f.awaitRefunds(checks)
 	}
 	f.local.DecideNow(checks)
-	f.afterDecision(checks, n, limiter.SourceMemory)
+	if n.follows {
+		f.afterDecision(checks, n, limiter.SourceMemory)
+	}
 	return limiter.SourceMemory, nil
 }
 
@@ -256,7 +260,9 @@ func (f *Store) conclude(
 	if f.denied != nil && !limiter.Allowed(checks) {
 		f.denied.learn(checks, asked)
 	}
-	f.afterDecision(checks, n, limiter.SourceRedis)
+	if n.follows {
+		f.afterDecision(checks, n, limiter.SourceRedis)
+	}
 	if n.running {
 		f.local.StartRunning(checks)
 	}
@@ -293,7 +299,9 @@ func (f *Store) Fallback(mode limiter.FailMode, checks []limiter.Check, reason e
 		return limiter.SourceFallback, nil
 	}
 	f.decideInOutage(checks, reason)
-	f.afterDecision(checks, n, limiter.SourceFallback)
+	if n.follows {
+		f.afterDecision(checks, n, limiter.SourceFallback)
+	}
 	return limiter.SourceFallback, nil
 }
 

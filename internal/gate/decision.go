@@ -215,7 +215,7 @@ func (l *Limiter) count(checks []limiter.Check, outcome rule.Outcome, source lim
 				counters.CountReserveDenied()
 			}
 		case outcome != rule.Allowed && outcome != rule.DryAllowed:
-		case rule.OnlyLooks(&checks[i]):
+		case l.looks && rule.OnlyLooks(&checks[i]):
 			counters.CountLooked()
 		case !l.settles || !r.AwaitsResponse():
 			counters.Used.Add(checks[i].Key, limiter.Units(&checks[i]))

@@ -35,7 +35,7 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 	wait := x.setRetryAfter(l.Status, binding.Result.RetryAfter)
 	d.refusal.values.Deny(verdict.at, wait)
 	var lack refusal.Lack
-	if l.Formats != 0 {
+	if l.Formats != 0 && binding.Result.Remaining > 0 {
 		lack = refusal.LackOf(binding)
 	}
 	d.refusal.needed = lack.Needed
@@ -58,7 +58,9 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait quotaheader.Wait) {
 	values := &x.decision.ofRefusal().values
 	wait = quotaheader.SetRefusal(x.Header(), x.request.Header, after, x.limiter.RetryJitter, values)
-	x.settleByStatus(status)
+	if x.pending != nil {
+		x.settleByStatus(status)
+	}
 	x.decision.refused = true
 	return wait
 }
@@ -169,11 +171,11 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 		return x.fail(rule.Refuse(r.Status, reason))
 	}
 	var values *refusal.Values
-	if d := x.decision; d != nil {
+	if d, status := x.decision, form.Status(r); d != nil { // Refuse has looked for that of another handler
 		refused := d.ofRefusal()
-		refused.answered, values = refusalAnswer{form, form.Status(r), r.Status}, &refused.ofAnswer
+		refused.answered, values = refusalAnswer{form, status, r.Status}, &refused.ofAnswer
+		d.answered = uint16(status)
 	}
-	x.noteAnswer(form.Status(r))
 	form.Write(x.ResponseWriter, q, r, values)
 	return nil
 }

@@ -102,11 +102,13 @@ func (x *Exchange) Evaluate(e *rule.Evaluation) (Action, error) {
 // Evaluate evaluates the rules for a request and says what has to happen with it. The error says why the request is
 // refused.
 func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evaluation) (Action, error) {
-	switch blocked, err := l.Rules.Blocks(r, e); {
-	case err != nil:
-		return Refused, err
-	case blocked:
-		return Limited, nil
+	if live := l.Rules.Overrides; live != nil && live.Applied.Load() != nil {
+		switch blocked, err := l.Rules.Blocks(r, e); {
+		case err != nil:
+			return Refused, err
+		case blocked:
+			return Limited, nil
+		}
 	}
 	if len(l.Usage.matcher) > 0 || l.challenges {
 		brings := l.challenges && challenge.BringsToken(originalRequest(r))

@@ -16,16 +16,9 @@ import (
 // Next calls the next handler, with this exchange as its response writer unless nothing depends on the response: no
 // cost, and no header that this limiter sets.
 func (x *Exchange) Next(next caddyhttp.Handler) error {
-	if len(x.limiter.Cookies) == 0 {
-		return x.pass(next)
+	if len(x.limiter.Cookies) > 0 {
+		defer x.limiter.lookAtCookies(x.request, x.Header())
 	}
-	err := x.pass(next)
-	x.limiter.lookAtCookies(x.request, x.Header())
-	return err
-}
-
-// pass calls the next handler.
-func (x *Exchange) pass(next caddyhttp.Handler) error {
 	x.releaseIfIdle()
 	d, pends := x.decision, x.pending != nil && len(x.pending.checks) > 0
 	x.setsHeaders = x.limiter.Formats != 0 && !d.shown

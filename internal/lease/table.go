@@ -199,7 +199,9 @@ func (k *BusyKey) answer(c *limiter.Check, now clock.Moment) {
 		Remaining:  min(max(0, k.remaining), c.Policy.Params.Capacity),
 		ResetAfter: max(0, k.resets.Since(now)),
 	}
-	limiter.Withhold(c)
+	if c.Reserve != 0 {
+		limiter.Withhold(c)
+	}
 }
 
 // PutBack returns units to the lease that they were taken from, because another check of the request was denied. If the

@@ -125,13 +125,9 @@ func Answer(c *Check, v kernel.Verdict, now int64) {
 	}
 }
 
-// Withhold completes the result of a check with a reserve. Kernels and scripts decide by a reserve, and answer
+// Withhold completes the result of a check that has a reserve. Kernels and scripts decide by a reserve, and answer
 // with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
 func Withhold(c *Check) {
-	c.State.Withheld = 0
-	if c.Reserve == 0 {
-		return
-	}
 	r, shown := &c.Result, int64(0)
 	if r.Remaining < 0 {
 		r.Remaining = kernel.BeyondQueue(r.Remaining)

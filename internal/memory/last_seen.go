@@ -45,10 +45,6 @@ func (l LastSeen) orStricter(other *LastSeen, older, isBucket bool, now int64) L
 	return l
 }
 
-// isUseful reports whether there is something in an answer for a newer one to add. What came later than now was timed by
-// a clock that was set back since.
-func (l *LastSeen) isUseful(now int64) bool { return l.Resets > now && l.at-now < outOfOrder }
-
 // Ahead returns the answer with its instants by a clock that is so many microseconds ahead.
 func (l LastSeen) Ahead(ahead int64) LastSeen {
 	l.Resets, l.at = l.Resets+ahead, l.at+ahead
@@ -116,7 +112,8 @@ func (s *Shard) keepAnswer(c *limiter.Check, leased, now int64) bool {
 	a := LastSeen{used: c.Policy.Params.Capacity - c.Unused() + leased, limit: c.Policy.Params.Limit,
 		Resets: now + c.Result.ResetAfter.Microseconds(), at: now,
 		asOf: c.State.DecidedAt, turn: c.State.Turn, least: c.Unused() == 0}
-	if before, known := s.Seen[c.Key.String()]; known && before.isUseful(now) {
+	// What came later than now was timed by a clock that was set back since.
+	if before, known := s.Seen[c.Key.String()]; known && before.Resets > now && before.at-now < outOfOrder {
 		older := a.precedes(&before)
 		switch {
 		case older && !before.least:

@@ -24,7 +24,9 @@ func (q *Quotas) setIETF(header http.Header, denied *denial) {
 		policies, fits = appendPolicy(appendComma(policies), s.policy, s.unit)
 		policiesFit = policiesFit && fits
 		if check := s.check(); s.remaining != limiter.Unknown {
-			check.Result.ResetAfter = s.shownReset()
+			if s.remaining == 0 {
+				check.Result.ResetAfter = s.resetOfEmpty()
+			}
 			quotas, fits = appendQuota(appendComma(quotas), &check, denied)
 			quotasFit = quotasFit && fits
 		}

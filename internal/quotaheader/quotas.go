@@ -36,18 +36,6 @@ type status struct {
 	resetAfter time.Duration
 }
 
-// statusOf returns the status of a check that was decided at an instant, for handlers that show the quota in formats.
-func statusOf(c *limiter.Check, formats Formats, decided time.Duration) status {
-	s := status{
-		policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, unit: c.Unit, passes: c.Result.Passes(), decided: decided,
-		remaining: c.Result.Remaining, wait: c.Result.RetryAfter, resetAfter: c.Result.ResetAfter,
-	}
-	if s.passes && s.remaining == 0 {
-		s.wait = limiter.PassesAgainAfter(c)
-	}
-	return s
-}
-
 // check returns the check of a status, with the part of its result that is kept.
 func (s *status) check() limiter.Check {
 	result := limiter.Result{Remaining: s.remaining, ResetAfter: s.resetAfter}
@@ -57,10 +45,10 @@ func (s *status) check() limiter.Check {
 	return limiter.Check{Policy: s.policy, Key: s.key, Reserve: s.reserve, Result: result}
 }
 
-// shownReset returns what headers tell in place of the reset: if nothing is left, when a request passes again, as clients wait
-// until then. It may be [limiter.Never].
-func (s *status) shownReset() time.Duration {
-	if s.remaining == 0 && s.wait > 0 {
+// resetOfEmpty returns what headers tell in place of the reset of a quota of which nothing is left: when a request passes
+// again, as clients wait until then. It may be [limiter.Never].
+func (s *status) resetOfEmpty() time.Duration {
+	if s.wait > 0 {
 		return s.wait
 	}
 	return s.resetAfter
@@ -87,7 +75,13 @@ func (q *Quotas) Record(checks []limiter.Check, formats Formats, now time.Time) 
 		if earlier > 0 {
 			known = find(q.statuses[:earlier], c)
 		}
-		latest := statusOf(c, formats, decided)
+		latest := status{
+			policy: c.Policy, key: c.Key, reserve: c.Reserve, formats: formats, unit: c.Unit, passes: c.Result.RetryAfter == 0, decided: decided,
+			remaining: c.Result.Remaining, wait: c.Result.RetryAfter, resetAfter: c.Result.ResetAfter,
+		}
+		if latest.passes && latest.remaining == 0 {
+			latest.wait = limiter.PassesAgainAfter(c)
+		}
 		switch {
 		case known == nil:
 			q.statuses = append(q.statuses, latest)
@@ -186,7 +180,7 @@ func (q *Quotas) Charge(check *limiter.Check, units int64) {
 	taken := *check
 	taken.Look, taken.Credit, taken.Result = false, 0, limiter.AfterCharge(check, units)
 	taken.Unit = s.unit
-	*s = statusOf(&taken, s.formats, s.decided)
+	q.Record([]limiter.Check{taken}, s.formats, time.Unix(0, int64(s.decided)))
 }
 
 // earning is how long it takes to earn units of a policy, at most its capacity, in whole microseconds:

@@ -18,11 +18,14 @@ type Values struct {
 // by this node's clock, the whole quota is free again or, if nothing is left or after a denial, the request would pass.
 // X-RateLimit-Reset is absent if that is never.
 func (q *Quotas) setXRateLimit(header http.Header, binding *status, values *Values, denied *denial) {
-	reset := binding.shownReset()
+	reset := binding.resetAfter
 	switch {
 	case denied != nil:
 		reset = denied.passesAt
-	case reset != limiter.Never:
+	case binding.remaining == 0:
+		reset = binding.resetOfEmpty()
+	}
+	if denied == nil && reset != limiter.Never {
 		reset = later(binding.decided, reset)
 	}
 	text := strconv.AppendInt(values.text[:0], binding.policy.Capacity(), 10)

@@ -35,11 +35,8 @@ func LackOf(c *limiter.Check) (l Lack) {
 	return Lack{Left: left, Capacity: c.Policy.Capacity(), Needed: needed}
 }
 
-// appendSentence appends what would pass, to a line for people.
+// appendSentence appends what would pass, to a line for people. The lack is not the zero value.
 func (l Lack) appendSentence(line []byte) []byte {
-	if l.Needed == 0 {
-		return line
-	}
 	line = append(append(append(line, ' '), display.Count(l.Left)...), " of "...)
 	line = append(append(line, display.Count(l.Capacity)...), " are left, this request may take "...)
 	return append(append(line, display.Count(l.Needed)...), '.')
@@ -198,7 +195,10 @@ func (r Refusal) isRead() bool { return causes[r.Cause].sentence != "" }
 
 // appendSentence appends one line for people. It names neither policies nor keys.
 func (r Refusal) appendSentence(line []byte) []byte {
-	line = r.Lack.appendSentence(append(line, causes[r.Cause].sentence...))
+	line = append(line, causes[r.Cause].sentence...)
+	if r.Lack.Needed > 0 {
+		line = r.Lack.appendSentence(line)
+	}
 	if r.Wait.True != 0 && r.Wait.True != limiter.Never {
 		line = append(display.AppendWait(append(line, " Try again in "...), r.Wait.True), '.')
 	}

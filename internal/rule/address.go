@@ -168,14 +168,12 @@ func ParseRange(text string) (netip.Prefix, error) {
 // exemptsAddresses reports whether clients are exempt by their address.
 func (s *Set) exemptsAddresses() bool { return len(s.Exempt)+len(s.ExemptSources) > 0 }
 
-// isExemptCrawler reports whether no rule applies to the crawler that a request certainly comes from.
-func (s *Set) isExemptCrawler(name string) bool {
-	return name != "" && slices.Contains(s.ExemptCrawlers, name)
-}
-
-// isExempt reports whether the client's address lies in one of the exempt ranges. An address that the client may have
-// forged does not count.
-func (s *Set) isExempt(r *http.Request) bool {
+// isExempt reports whether the client's address lies in one of the exempt ranges, or the crawler that a request certainly comes
+// from is exempt; empty: it comes from none. An address that the client may have forged does not count.
+func (s *Set) isExempt(r *http.Request, crawler string) bool {
+	if crawler != "" && slices.Contains(s.ExemptCrawlers, crawler) {
+		return true
+	}
 	if isEarly(r) {
 		return false
 	}

@@ -125,7 +125,7 @@ func (e *Evaluation) Concerns() bool {
 // their weights. An error refuses the request; there are no checks then.
 func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (refused error) {
 	q := &request{Request: r, repl: repl}
-	if s.exemptsAddresses() && s.isExempt(r) || s.isExemptCrawler(e.Crawler) {
+	if len(s.Exempt)+len(s.ExemptSources)+len(e.Crawler) > 0 && s.isExempt(r, e.Crawler) {
 		s.evaluateExempt(q, e)
 		return nil
 	}
@@ -199,6 +199,9 @@ func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter
 	if f.Override == nil && rule.isConstant {
 		*check = rule.baseCheck
 		check.Key = f.Key
+		if rule.looking.inFlight > 0 {
+			rule.looking.first(check, q.Request)
+		}
 	} else {
 		f.Status = s.checkForRequest(rule, &f, q, check)
 	}

@@ -40,7 +40,7 @@ func TestExemptSource(t *testing.T) {
 		exempts := func(address string) bool {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			vars := map[string]any{caddyhttp.ClientIPVarKey: address}
-			return s.isExempt(r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, vars)))
+			return s.isExempt(r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, vars)), "")
 		}
 		for _, step := range []struct {
 			ranges  []netip.Prefix

@@ -146,7 +146,7 @@ func (t *KeyTemplate) HashPasswords(secret string) { t.secret = []byte(secret) }
 func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 	if len(t.parts) == 1 && t.parts[0].Name != "" {
 		part := &t.parts[0]
-		value := t.value(part, q).Text()
+		value := t.text(part, q)
 		if part.empties != nil {
 			part.recordValue(q, value)
 		}
@@ -165,7 +165,7 @@ func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 			key = append(key, part.literal...)
 			continue
 		}
-		value := t.value(part, q).Text()
+		value := t.text(part, q)
 		if part.recordValue(q, value); value == "" {
 			return limiter.EncodedKey{}
 		}
@@ -215,13 +215,21 @@ func (t *KeyTemplate) Cookies() (names []string) {
 	return names
 }
 
+// text returns what a placeholder has in keys; empty if that is absent or unreadable.
+func (t *KeyTemplate) text(part *keyPart, q *request) string {
+	if part.Name == clientIPName { // the usual key without the replacer, which takes many times as long
+		ip, _ := caddyhttp.GetVar(q.Context(), caddyhttp.ClientIPVarKey).(string)
+		return t.prefixes.Shorten(ip)
+	}
+	return t.value(part, q).Text()
+}
+
 // value returns what a placeholder has in keys: one text for all spellings that applications take for it, none, or the
 // reason why it is unreadable. Braces in a value are not replaced again.
 func (t *KeyTemplate) value(part *keyPart, q *request) bodyvalue.Value {
 	switch f := &part.field; {
-	case part.Name == clientIPName: // the usual key without the replacer, which takes many times as long
-		ip, _ := caddyhttp.GetVar(q.Context(), caddyhttp.ClientIPVarKey).(string)
-		return textOrAbsent(t.prefixes.Shorten(ip))
+	case part.Name == clientIPName:
+		return textOrAbsent(t.text(part, q))
 	case f.kind == bodyField:
 		return t.valueOfBody(f.number, q)
 	case f.kind != noField:

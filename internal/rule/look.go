@@ -66,6 +66,9 @@ func isSafe(r *http.Request) bool {
 	if !isSafeMethod(r.Method) || len(r.Header["Proxy-Authorization"]) > 0 || len(r.Header["Authorization"]) > 0 {
 		return false
 	}
+	if r.URL.RawQuery == "" && len(r.Header["X-Api-Key"]) == 0 {
+		return true
+	}
 	return requestvalue.Credential(r.Header, r.URL.RawQuery, nil).Kind() == bodyvalue.KindAbsent
 }
 

@@ -104,7 +104,7 @@ type Rule struct {
 	match      selector      // Match
 	count      selector      // Count
 	looking    looking       // by CountIf and InFlight
-	isConstant bool          // all requests take the same: by limit, burst and weight, and none looks
+	isConstant bool          // all requests take the same, by limit, burst and weight, or look at it first
 	baseCheck  limiter.Check // what every request of a constant rule takes; the key is missing
 }
 
@@ -114,7 +114,7 @@ func (r *Rule) prepare() {
 	if r.looking = (looking{}); r.CountIf != nil && !r.estimates() {
 		r.looking = lookingOf(r.InFlight, r.Key.isOfAddressAlone())
 	}
-	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == "" && len(r.Count) == 0 && r.looking == looking{}
+	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == "" && len(r.Count) == 0
 	r.baseCheck = limiter.Check{
 		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.of(r.Policy), Refundable: r.refunds(), Charges: r.Cost.From != "", Unit: r.Unit(),
 	}

@@ -118,7 +118,7 @@ func TestExempt_matches_by_the_address_however_it_is_written(t *testing.T) {
 		exempt, err := ParseExempt([]string{test.exempt})
 		assert.FatalIf(t, err != nil, "%s: %v", test.exempt, err)
 		r, _ := keyRequest(test.address, nil)
-		assert.Equal(t, (&Set{Exempt: exempt}).isExempt(r), test.want, "%s, from %s", test.exempt, test.address)
+		assert.Equal(t, (&Set{Exempt: exempt}).isExempt(r, ""), test.want, "%s, from %s", test.exempt, test.address)
 	}
 }
 

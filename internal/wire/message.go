@@ -151,7 +151,7 @@ func (m *Message) writePolicies() {
 		}
 		if shape.Op != OpState {
 			check := &shape.Checks[0]
-			takesOnly = takesOnly && shape.Op == OpTake && len(shape.Checks) == 1 && check.Takes() && !limiter.NeverPasses(check)
+			takesOnly = takesOnly && shape.Op == OpTake && len(shape.Checks) == 1 && !check.Peek && !check.Look && !limiter.NeverPasses(check)
 		}
 		for j := range shape.Checks {
 			p := shape.Checks[j].Policy
@@ -192,9 +192,9 @@ func (m *Message) writeGroup(calls []*Payload, numbers []int) {
 	for i := range shape.Checks {
 		check := &shape.Checks[i]
 		stamped = stamped || check.Policy.CountsRunning
-		weight, reserve := limiter.Units(check), limiter.NetReserve(check)
+		weight, reserve := limiter.Units(check), limiter.Reserve(check)
 		if check.Look {
-			weight = -weight
+			weight, reserve = -weight, limiter.NetReserve(check)
 		}
 		if reserve == 0 {
 			m.WriteNumbers(int64(numbers[i]), weight)

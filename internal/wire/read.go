@@ -107,7 +107,9 @@ func (p *Payload) readAnswer(check int, text string) error {
 	if number := int64(ban); number > 0 {
 		c.Result.Banned, c.Result.BanBegins, c.Result.BanLeft = true, number%2 == 1, limiter.Duration(number/2)
 	}
-	limiter.Withhold(c)
+	if c.Reserve != 0 {
+		limiter.Withhold(c)
+	}
 	switch p.Op {
 	case OpTake | WithReceipt:
 		receipt, err := readReceipt(text, 4)
