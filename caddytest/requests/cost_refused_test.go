@@ -98,7 +98,7 @@ func TestRefused_further(t *testing.T) {
 			redis_ratelimit @fails { policy fails { key {query.k}; limit 9; window 400d; match expression `+"`int({http.request.uri.query.n}) > 1`"+` } }
 			respond /forbidden 403
 			error /error 404
-			basic_auth /auth { alice $2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG }
+			basic_auth /auth { alice $2a$04$ZdZs1NQ4eEe3..irYwiyBeqP0sljyl6ck1RB8mCBUlOrgQ23JTVnW }
 			@file path /file.txt
 			file_server @file
 			request_body /limited { max_size 10B }
