@@ -103,9 +103,9 @@ func inFlight(d *caddyfile.Dispenser, option, value string) (int64, error) {
 func (p *optionParser) parseCost(policy *Policy) (err error) {
 	from, behind := rule.CutCost(p.RemainingArgs())
 	if from == "" || len(behind) > 1 || p.NextBlock(p.Nesting()) {
-		return p.Errf("cost takes %s alone; or json and paths of numbers in the body, joined without spaces, or %s, or a placeholder, "+
+		return p.Errf("cost takes %s or %s alone; or json and paths of numbers in the body, joined without spaces, or %s, or a placeholder, "+
 			"and the number that counts if it has none, such as cost json usage.input_tokens+usage.output_tokens 500, "+
-			"cost %[2]s 4000, or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes, rule.TokensOfModel)
+			"cost %[3]s 4000, or cost {http.reverse_proxy.header.X-Tokens-Used}", rule.ResponseBytes, rule.BackendTime, rule.TokensOfModel)
 	}
 	policy.CostFrom = from
 	if len(behind) == 1 {

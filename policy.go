@@ -144,7 +144,7 @@ type Policy struct {
 	InFlight *int64 `json:"in_flight,omitempty"`
 
 	// What a request costs in all, known after its response: `response_bytes`, the length of the response's
-	// body as this handler sees it; a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`; or `json`
+	// body as this handler sees it; `backend_time`, the milliseconds, rounded up, in which the backend answered; a placeholder such as `{http.reverse_proxy.header.X-Tokens-Used}`; or `json`
 	// and paths of numbers in a JSON body, in events or in lines of JSON, such as `json usage.total_tokens`. A
 	// path is names and indexes of arrays joined by dots. `a|b` is the first of the numbers that is there, `a+b`
 	// the sum, `a-b` the difference, in which a missing `b` is 0; of each path the last number counts. Factors
@@ -157,8 +157,8 @@ type Policy struct {
 	// it excludes `max_delay` and `ban`. Default: the weight stays.
 	CostFrom string `json:"cost_from,omitempty"`
 
-	// The cost of a response below 400 if the placeholder of `cost_from` is empty or no whole number from 0 to 2^52,
-	// or if the body has no such number. Default: 0.
+	// The cost of a response below 400 if the placeholder of `cost_from` is empty or no number from 0 to 2^52, which is rounded
+	// up, or if the body has no such number. Default: 0.
 	Cost int64 `json:"cost,omitempty"`
 
 	// What a request reserves for others, who are as much as it part of the client but matter more: it passes
@@ -372,7 +372,7 @@ var policyOptions = []option[Policy]{
 		apply: func(p *Policy, r *rule.Rule) error { r.InFlight = p.InFlight; return nil },
 		tell:  func(p *Policy, t *telling) { t.handler.InFlight = p.InFlight },
 	}, {
-		name: "cost", form: "response_bytes | json <sum> [<n>] | llm [<n>] | <placeholder> [<n>]", once: onceByName,
+		name: "cost", form: "response_bytes | backend_time | json <sum> [<n>] | llm [<n>] | <placeholder> [<n>]", once: onceByName,
 		parse:  (*optionParser).parseCost,
 		isSet:  (*Policy).hasCost,
 		settle: func(p *Policy, s *limiter.Settings) { s.Refunds = s.Refunds || p.estimates() },

@@ -53,6 +53,23 @@ func (e recipeEnv) checkAllowedAgain(t *testing.T, path string, headers ...strin
 	})
 }
 
+// recipeBackendTime has ten slow pages at once, which use up more time than is left.
+func recipeBackendTime(t *testing.T, e recipeEnv) {
+	e.Get(t, "/").Want(t, http.StatusOK, caddytest.Any)
+	leave := e.start(t, 10, "/?hold")
+	caddytest.CheckRefusal(t, e.Get(t, "/"), http.StatusTooManyRequests) // the eleventh at once
+	<-time.After(3 * time.Second)
+	leave()
+	assert.Retry(t, "the time is used up", func() (again bool, seen any) {
+		left := e.Remaining(t, "backend-time", "127.0.0.1")
+		return left > 0, left
+	})
+	refusal := caddytest.CheckRefusal(t, e.Get(t, "/"), http.StatusTooManyRequests)
+	if _, most := e.backend.holder.Running(); most > 10 || refusal.Header.Get("X-Ratelimit-Limit") != "20000" {
+		t.Errorf("%d ran at once, and %v; want 10, and no time left", most, refusal)
+	}
+}
+
 func recipeParallel(t *testing.T, e recipeEnv) {
 	const key = "X-Api-Key: key-of-acme"
 	leave := e.start(t, 2, "/?hold", key)

@@ -51,6 +51,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Over quota, go elsewhere":                   recipeElsewhere,
 	"Tools of an MCP server":                     recipeTools,
 	"A weak backend":                             recipeWeakBackend,
+	"Time of the backend":                        recipeBackendTime,
 	"PHP-FPM workers":                            recipePHP,
 	"Shedding load by class":                     recipeShed,
 	"Parallel requests of a customer":            recipeParallel,

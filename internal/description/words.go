@@ -89,6 +89,7 @@ func (p *Policy) Sentence() string {
 const (
 	requestUnit = "request"
 	byteUnit    = "byte"
+	timeUnit    = "millisecond"
 	anyUnit     = "unit"
 )
 
@@ -110,6 +111,8 @@ func (h *Handler) unit() string {
 	switch {
 	case h.Cost == "response_bytes":
 		return byteUnit
+	case h.Cost == "backend_time":
+		return timeUnit
 	case h.Cost != "" || h.Weight > 1 || h.WeightFrom != "":
 		return anyUnit
 	}

@@ -114,10 +114,11 @@ func isNoUpstream(failure caddyhttp.HandlerError) bool {
 
 // Placeholders that say what has become of a request before.
 const (
-	proxyLatency      = "http.reverse_proxy.upstream.latency" // of the last answer of a backend, in nanoseconds
-	proxyRetries      = "http.reverse_proxy.retries"          // of the last reverse_proxy
-	interceptAnswered = "http.intercept.status_code"          // of a response in whose place routes wrote another
-	errorHandled      = "http.error"                          // that error routes handle, or have handled
+	proxyLatency      = "http.reverse_proxy.upstream.latency"  // of the last answer of a backend, in nanoseconds
+	proxySent         = "http.reverse_proxy.upstream.duration" // of the last one that sent on what it got from a backend
+	proxyRetries      = "http.reverse_proxy.retries"           // of the last reverse_proxy
+	interceptAnswered = "http.intercept.status_code"           // of a response in whose place routes wrote another
+	errorHandled      = "http.error"                           // that error routes handle, or have handled
 )
 
 // BrokeOff reports whether the status in a log says that the client left, or that a proxy got no answer from what is

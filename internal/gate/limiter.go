@@ -88,6 +88,7 @@ type Limiter struct {
 	delays        bool // a queue holds requests
 	countsRunning bool // max_concurrent
 	settles       bool // count_if or cost: the response decides what a request is charged
+	timesBackend  bool // cost backend_time
 	notifies      bool // notify: events at fractions of the capacity
 	readsBody     bool // a placeholder of the request's body
 	waits         bool // wait: requests wait for units of running requests
@@ -149,6 +150,7 @@ func New(l Limiter) *Limiter {
 		l.waits = l.waits || r.Wait.Longest > 0
 		l.looks = l.looks || len(r.Count) > 0
 		l.settles = l.settles || r.AwaitsResponse()
+		l.timesBackend = l.timesBackend || r.Cost.TimesBackend()
 		l.notifies = l.notifies || len(r.Notify) > 0
 	}
 	l.notesEarly = l.hasDryRuns || l.challenges || l.waits

@@ -7,13 +7,23 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// Proxies is what the reverse_proxy handlers of a server may do with a request that a backend has seen.
+// Proxies is what the reverse_proxy handlers of a server may do with a request that a backend has seen, and whether there are
+// other backends.
 type Proxies struct {
 	// Repeat says that one may send it again after it had a connection, whatever the method.
 	Repeat bool
 
 	// Pass says that one may hand it on after an answer, by its routes for responses, as forward_auth does.
 	Pass bool
+
+	// Answer says that such a route may answer in place of the backend, as one for X-Accel-Redirect does.
+	Answer bool
+
+	// Retry says that one may ask several times for a request.
+	Retry bool
+
+	// Foreign says that there are handlers of other authors, which may be backends themselves, such as FrankenPHP.
+	Foreign bool
 }
 
 // serverProxies finds what the proxies of a limiter's server may do, at the first request that needs to know: all
@@ -30,7 +40,7 @@ func (s *serverProxies) of(r *http.Request) *Proxies {
 	}
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok || server == nil || s.find == nil {
-		return &Proxies{Repeat: true, Pass: true}
+		return &Proxies{Repeat: true, Pass: true, Answer: true, Retry: true, Foreign: true}
 	}
 	found := s.find(server)
 	s.found.Store(&found)

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
@@ -86,7 +87,10 @@ func (x *Exchange) Delay(delay time.Duration) error {
 		return x.abortDelay(rule.Refuse(http.StatusServiceUnavailable, errCrowded))
 	}
 	defer held.Leave()
-	if err := hold(x.request.Context(), delay); err != nil {
+	start := clock.Now()
+	err := hold(x.request.Context(), delay)
+	x.decision.addRare().held += clock.Now().Since(start)
+	if err != nil {
 		return x.abortDelay(err)
 	}
 	return nil

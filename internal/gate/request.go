@@ -221,6 +221,8 @@ type pendingWork struct {
 	tunnel   bool // the response of 200 begins a WebSocket
 
 	answered any // the latency of a backend that answered before the handlers behind this one were called; nil: none did
+
+	timing backendTiming // of cost backend_time
 }
 
 // work returns what ends with the exchange, to add to it.

@@ -36,8 +36,14 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 	if pends {
 		x.pending.response.Origin = rule.FromHandlers
 		x.noteEarlier()
+		if x.limiter.timesBackend {
+			x.pending.timing.begin(x.decision)
+		}
 	}
 	err := next.ServeHTTP(x, x.request)
+	if pends {
+		x.pending.timing.returned = true
+	}
 	if x.hasHeader {
 		if pends {
 			x.pending.response.Complete = err == nil && x.pending.response.Begun && !x.pending.failed

@@ -60,6 +60,9 @@ func (x *Exchange) keepRunning(checks []limiter.Check) {
 // waited for in vain ends the context as well.
 func (x *Exchange) settleAtHeader(status int) {
 	work, response := x.pending, &x.pending.response
+	if x.limiter.timesBackend {
+		work.timing.end(x.decision)
+	}
 	response.Begun = status != statusClientGone || !x.clientGone() // reverse_proxy writes 499 for a client that left
 	work.tunnel = status == http.StatusOK && isTunnel(x.request)
 	judged := http.StatusSwitchingProtocols // what a tunnel is answered with over HTTP/1.1
@@ -72,6 +75,7 @@ func (x *Exchange) settleAtHeader(status int) {
 	if response.Left && !response.Begun {
 		judged = 0
 	}
+	work.timing.switched = judged == http.StatusSwitchingProtocols
 	x.settleByStatus(judged)
 	x.releaseIfIdle()
 	work.measures = len(work.checks) > 0 && !work.tunnel // what passes a tunnel is no body
@@ -155,6 +159,7 @@ func (x *Exchange) settleUnanswered(err error) {
 	}
 	response.Begun, response.Complete = how == answers, how == answers
 	response.Failure, response.Origin = status >= http.StatusBadRequest, x.originOfNone(how)
+	x.pending.timing.broke = how == breaks
 	x.settleByStatus(judged)
 }
 
@@ -173,6 +178,9 @@ func (x *Exchange) endPending() {
 		}
 		if isHead(x.request) {
 			response.Bytes = 0
+		}
+		if x.limiter.timesBackend {
+			response.BackendTime = x.backendTime()
 		}
 		x.settleResponse()
 	}

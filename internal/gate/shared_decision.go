@@ -56,6 +56,7 @@ func (d *decision) ofRefusal() *refused {
 type rareDecision struct {
 	dryRun []string      // the dry-run policies that would have denied, with ":banned" by a ban
 	waited time.Duration // for units of running requests, at the last handler where requests wait
+	held   time.Duration // for these and by queues, at all handlers
 	pass   string        // number of the first pass by which units were taken; empty: no units were taken by a pass
 }
 

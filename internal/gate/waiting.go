@@ -70,7 +70,8 @@ func (x *Exchange) decideInTurn(e *rule.Evaluation) Verdict {
 	}
 	place, err := x.awaitPlace(x.stores.Queue.Join(request), start.Add(r.Wait.Longest))
 	waited := time.Since(start)
-	d.addRare().waited = waited
+	rare := d.addRare()
+	rare.waited, rare.held = waited, rare.held+waited
 	l.Counters[r.Index].CountWait(string(waitOutcomeOf(err)), waited)
 	switch {
 	case err != nil:

@@ -37,6 +37,22 @@ func ParseFactor(text string) (Factor, bool) {
 	return factor, factor <= maxFactor*factorUnit
 }
 
+// RoundUp returns a number as JSON writes it, rounded up; false for a text that is no such number from 0 to 2^52.
+func RoundUp(text string) (int64, bool) {
+	var n number
+	for i := range len(text) {
+		if !n.next(text[i]) {
+			return 0, false
+		}
+	}
+	d, ok := n.decimal()
+	if !ok || !n.complete() {
+		return 0, false
+	}
+	rounded, err := sumOf([]addend{{decimal: d, factor: factorUnit}})
+	return rounded, err == nil
+}
+
 // decimal is a number from 0 to [largestNumber]: its first 18 digits, and how many of them stand behind the point.
 type decimal struct {
 	digits uint64 // below 10^18

@@ -1,6 +1,8 @@
 package routetrace
 
 import (
+	"slices"
+
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
@@ -14,16 +16,37 @@ func Proxies(server *caddyhttp.Server) (all gate.Proxies) {
 		if proxy, ok := handler.(*reverseproxy.Handler); ok {
 			all.Repeat = all.Repeat || mayRepeat(proxy)
 			all.Pass = all.Pass || factsOf(proxy).ResponseRoutes
+			all.Retry = all.Retry || mayRetry(proxy)
+			all.Answer = all.Answer || slices.ContainsFunc(proxy.HandleResponse, mayAnswer)
 		}
+		all.Foreign = all.Foreign || isForeign(handler)
 	}
 	return all
+}
+
+// mayRetry reports whether a reverse_proxy may ask several times for a request.
+func mayRetry(proxy *reverseproxy.Handler) bool {
+	balancing := proxy.LoadBalancing
+	return balancing != nil && (balancing.Retries != 0 || balancing.TryDuration != 0)
+}
+
+// mayAnswer reports whether the routes for some responses may answer the request, and do not only note something on its way.
+func mayAnswer(response caddyhttp.ResponseHandler) bool {
+	for i := range response.Routes {
+		for _, handler := range response.Routes[i].Handlers {
+			if effect := factsOf(handler).Effect(); effect != PassesThrough && effect != Mutates {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // mayRepeat reports whether a reverse_proxy may send a request again after it had a connection, whatever the method
 // of the request: by lb_retry_match, or because it sends another method.
 func mayRepeat(proxy *reverseproxy.Handler) bool {
 	balancing := proxy.LoadBalancing
-	if balancing == nil || balancing.Retries == 0 && balancing.TryDuration == 0 {
+	if !mayRetry(proxy) {
 		return false
 	}
 	return balancing.RetryMatch != nil || proxy.Rewrite != nil && proxy.Rewrite.Method != ""

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -23,7 +24,7 @@ type Cost struct {
 	source costSource // nil: the weight is the cost
 }
 
-// costSource reads what a request costs from its response. Each kind of source is a type in a file of its own: bytes,
+// costSource reads what a request costs from its response. Each kind of source is a type in a file of its own: bytes, time,
 // numbers in a JSON body, tokens of a language model, a placeholder.
 type costSource interface {
 	// cost returns the units that a response which counts has told so far. Told is false if it has told none. Final
@@ -60,6 +61,8 @@ type costQuestion struct {
 var costKinds = map[string]costKind{
 	ResponseBytes:             {parse: parseBytes, isAlone: true},
 	"{" + ResponseBytes + "}": {parse: parseBytes}, // which refuses the braces
+	BackendTime:               {parse: parseTime, isAlone: true},
+	"{" + BackendTime + "}":   {parse: parseTime}, // as above
 	wordJSON:                  {parse: parseJSON, hasText: true},
 	TokensOfModel:             {parse: parseTokens},
 	"{" + TokensOfModel + "}": {parse: parseTokens}, // as above
@@ -103,8 +106,8 @@ func ParseCost(from string, fallback int64) (Cost, error) {
 		return Cost{From: from, Fallback: fallback, source: source}, err
 	}
 	if from[0] != '{' {
-		return Cost{}, fmt.Errorf("cost %s: use %s, %s, json and a path such as usage.total_tokens, or one placeholder such as "+
-			"{http.reverse_proxy.header.X-Tokens-Used}", from, TokensOfModel, ResponseBytes)
+		return Cost{}, fmt.Errorf("cost %s: use %s, %s, %s, json and a path such as usage.total_tokens, or one placeholder such as "+
+			"{http.reverse_proxy.header.X-Tokens-Used}", from, TokensOfModel, ResponseBytes, BackendTime)
 	}
 	source, err := ParsePlaceholder(wordCost, from)
 	return Cost{From: source.Name, Fallback: fallback, source: placeholderCost{source}}, err
@@ -170,6 +173,9 @@ type Response struct {
 	// Bytes is how many bytes of the body were sent.
 	Bytes int64
 
+	// BackendTime is how long a backend has worked for the response; 0: none was asked, or no rule's cost is that time.
+	BackendTime time.Duration
+
 	// Body has the numbers that were read from the body. Nil: no body was read.
 	Body *jsonbody.Body
 
@@ -200,6 +206,7 @@ func (r *Rule) CountsLook(response *Response) bool {
 //	this module refused it after another backend       what was taken
 //	others answered a refusal, and tell no cost        what was taken
 //	response_bytes, once it has a header               the bytes sent
+//	backend_time                                       the milliseconds
 //	it broke off                                       the largest of what it told, the fallback and what was taken
 //	it is complete and tells a cost                    that cost
 //	it is complete and its status is 400 or above      0

@@ -25,6 +25,12 @@ var (
 	failed   = Response{Status: http.StatusInternalServerError, Begun: true, Complete: true, Ended: true}
 )
 
+// worked is a response for which a backend worked.
+func worked(response Response, took time.Duration) Response {
+	response.BackendTime = took
+	return response
+}
+
 // costing returns a set of one rule whose requests take a weight, and cost what a source says.
 func costing(t *testing.T, weight int64, from string, fallback int64) *Set {
 	t.Helper()
@@ -54,7 +60,13 @@ func TestSet_CostOf(t *testing.T) {
 		{"a number", complete, 50, "{p.cost}", 9, " 7 ", 7, true, 0},
 		{"none", complete, 50, "{p.cost}", 9, "", 9, false, 1},
 		{"below zero", complete, 50, "{p.cost}", 9, "-1", 9, false, 1},
-		{"no whole number", complete, 50, "{p.cost}", 9, "7.5", 9, false, 1},
+		{"a decimal is rounded up", complete, 50, "{p.cost}", 9, "7.000000000000000000001", 8, true, 0},
+		{"a decimal of a latency", complete, 50, "{p.cost}", 9, "1.5e-05", 1, true, 0},
+		{"a decimal that is whole", complete, 50, "{p.cost}", 9, "7.0", 7, true, 0},
+		{"a decimal below zero", complete, 50, "{p.cost}", 9, "-0.5", 9, false, 1},
+		{"a decimal above the largest", complete, 50, "{p.cost}", 9, strconv.Itoa(limiter.MaxCharge) + ".1", 9, false, 1},
+		{"a decimal that JSON does not write", complete, 50, "{p.cost}", 9, "7.", 9, false, 1},
+		{"no number", complete, 50, "{p.cost}", 9, "infinite", 9, false, 1},
 		{"the largest", complete, 50, "{p.cost}", 9, strconv.Itoa(limiter.MaxCharge), limiter.MaxCharge, true, 0},
 		{"above the largest", complete, 50, "{p.cost}", 9, strconv.Itoa(limiter.MaxCharge + 1), 9, false, 1},
 		{"a weight of 1 is no estimate", complete, 1, "{p.cost}", 0, "0", 1, true, 0},
@@ -69,6 +81,17 @@ func TestSet_CostOf(t *testing.T) {
 		{"bytes that were sent", brokeOff, 50, "response_bytes", 0, "", 700, true, 0},
 		{"no bytes, no header", unbegun, 50, "response_bytes", 0, "", 50, true, 0},
 		{"too many bytes", Response{Status: 200, Begun: true, Complete: true, Bytes: math.MaxInt64}, 50, "response_bytes", 0, "", limiter.MaxCharge, true, 0},
+
+		{"time", worked(complete, 1500*time.Microsecond), 50, "backend_time", 0, "", 2, true, 0},
+		{"whole milliseconds", worked(complete, 70*time.Millisecond), 50, "backend_time", 0, "", 70, true, 0},
+		{"time behind a body that broke off", worked(brokeOff, time.Millisecond), 50, "backend_time", 0, "", 1, true, 0},
+		{"time without a header", worked(unbegun, time.Second), 50, "backend_time", 0, "", 1000, true, 0},
+		{"no time", complete, 50, "backend_time", 0, "", 0, true, 0},
+		{"no time, with a weight of 1", complete, 1, "backend_time", 0, "", 1, true, 0},
+		{"too much time", worked(complete, math.MaxInt64), 50, "backend_time", 0, "", 9223372036855, true, 0},
+		{"time below zero", worked(complete, -time.Second), 50, "backend_time", 0, "", 0, true, 0},
+		{"time of what does not count", worked(failed, time.Second), 50, "backend_time", 0, "", 0, true, 0},
+		{"time before a denial further in", worked(refused, time.Second), 50, "backend_time", 0, "", 50, true, 0},
 
 		{"another handler denied it after a backend", refused, 50, "{p.cost}", 9, "7", 50, true, 0},
 		{"another handler denied it", silent, 50, "{p.cost}", 9, "7", 0, true, 0},

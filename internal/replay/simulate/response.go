@@ -3,6 +3,7 @@ package simulate
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -31,6 +32,9 @@ func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
 	}
 	if e.Method == http.MethodHead {
 		response.Bytes = 0
+	}
+	if r.Cost.TimesBackend() { // of which the log tells no more than how long the whole request took
+		response.BackendTime = time.Duration(max(0, e.Ends-e.Time)) * time.Microsecond
 	}
 	return response
 }

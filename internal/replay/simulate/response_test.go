@@ -44,6 +44,7 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 		{"to the fallback", "algorithm token_bucket\nburst 100\nweight 50\ncost {http.reverse_proxy.header.X-Cost} 10", slices.Repeat([]string{passed}, 20), 14, "policy default: requests whose cost the log does not tell, so that the fallback of cost counts, 10, after an error at least the weight: 6"},
 		{"what counts alone", "algorithm token_bucket\nburst 100\nweight 50\ncost {http.reverse_proxy.header.X-Cost} 1\ncount_if header X-Login passed", slices.Repeat([]string{failed}, 20), 0, ""},
 		{"the size of 9", "algorithm token_bucket\nburst 100\nweight 50\ncost response_bytes", slices.Repeat([]string{failed}, 20), 14, ""},
+		{"the duration of 1 ms", "algorithm token_bucket\nburst 100\nweight 50\ncost backend_time", slices.Repeat([]string{failed}, 20), 0, ""},
 		{"what went to the client", "algorithm token_bucket\nburst 100\ncost {http.response.header.x-cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,71 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+)
+
+// This file times the backend for cost backend_time. Caddy tells how long the last answer of a backend took. That is the time of
+// a reverse_proxy which has sent on what it got. After several tries, where another handler than Caddy's own answered, or where
+// nothing was answered, it is the time of all handlers behind this one, without what directives of this module further in have
+// held the request for.
+
+// backendTiming is when the handlers behind an exchange were called, and when they answered. The zero value: they were not.
+type backendTiming struct {
+	called   clock.Moment
+	answered clock.Moment  // with the header of the final response; 0: they have written none
+	held     time.Duration // before the call, and then between that and the answer
+
+	switched bool // the response begins a WebSocket
+	returned bool // they returned, and did not panic
+	broke    bool // with an error that says that what is behind them broke
+}
+
+// begin begins the timing as the handlers behind are called.
+func (t *backendTiming) begin(d *decision) { t.called, t.held = clock.Now(), d.few().held }
+
+// end ends the timing with the header of the final response, or with the request.
+func (t *backendTiming) end(d *decision) { t.answered, t.held = clock.Now(), d.few().held-t.held }
+
+// backendTime returns how long a backend has worked for the response that has ended.
+func (x *Exchange) backendTime() time.Duration {
+	timing := &x.pending.timing
+	if timing.called == 0 { // the request was refused before
+		return 0
+	}
+	hasAnswered := timing.returned && !timing.broke // if only with an error of Caddy's
+	if timing.answered != 0 {
+		hasAnswered = x.pending.response.Begun // reverse_proxy writes 499 for a client that left
+	} else {
+		timing.end(x.decision)
+	}
+	elapsed := timing.answered.Since(timing.called) - timing.held
+	if repl := replacerOf(x.request); repl != nil && hasAnswered {
+		return x.timeOfAnswer(repl, elapsed)
+	}
+	return elapsed
+}
+
+// timeOfAnswer returns how long a backend has worked for an answer, for which all handlers have taken the elapsed time. Where
+// nobody was asked but who says whether a request may go on, and Caddy answers, it is 0.
+func (x *Exchange) timeOfAnswer(repl *caddy.Replacer, elapsed time.Duration) time.Duration {
+	timing, proxies := &x.pending.timing, x.limiter.proxies.of(x.request)
+	latency, isAsked := valueOf(repl, proxyLatency).(time.Duration)
+	isAsked = isAsked && any(latency) != x.pending.answered
+	// What panics behind a header has not sent all of it.
+	isSentOn := isAsked && (!proxies.Pass || !timing.returned || timing.switched || valueOf(repl, proxySent) != nil)
+	switch {
+	case isSentOn && proxies.Retry && (proxies.Pass || valueOf(repl, proxyRetries) != 0): // forward_auth hides how often it was tried
+		return elapsed
+	case isSentOn:
+		return latency
+	case proxies.Foreign, valueOf(repl, errorHandled) != nil:
+		return elapsed
+	case isAsked && proxies.Answer:
+		return latency
+	}
+	return 0
+}
