@@ -19,6 +19,9 @@ type Body struct {
 	started  bool  // no mark may follow any more
 	complete bool  // it says so itself, see Complete
 	ended    bool
+
+	headerTokens int64 // see HeaderTokens
+	headerErr    error
 }
 
 // form is how documents stand in a body.
@@ -46,6 +49,9 @@ var forms = []struct {
 // NewBody returns the reader of a body with a header.
 func (p *Plan) NewBody(header http.Header) *Body {
 	b := &Body{plan: p}
+	if len(p.tokens) > 0 {
+		b.headerTokens, b.headerErr = HeaderTokens(header)
+	}
 	if b.form, b.refused = formOf(header); b.refused != nil {
 		return b
 	}

@@ -106,6 +106,7 @@ func TestBody_Complete(t *testing.T) {
 		{events, "id: [DONE]\n\n", false},
 		{events, ": [DONE]\n\n", false},
 		{events, "event: message_stop\ndata: {\"a\":1}\n\n", true},
+		{events, "event: message-end\ndata: {\"a\":1}\n\n", true},
 		{events, "event: message_stop\ndata: {\"a\":1}\n", false},
 		{events, "event: response.completed\ndata: {}\n\n", true},
 		{events, "event: response.incomplete\ndata: {}\n\n", true},

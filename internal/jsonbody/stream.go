@@ -41,7 +41,7 @@ func (s *stream) isLast() bool {
 		return string(text) == "[DONE]"
 	case fieldEvent:
 		switch string(text) {
-		case "message_stop", "response.completed", "response.incomplete", "response.failed":
+		case "message_stop", "message-end", "response.completed", "response.incomplete", "response.failed":
 			return true
 		}
 	}

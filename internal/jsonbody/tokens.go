@@ -10,6 +10,9 @@ import "errors"
 //	    each in usage or else in message.usage
 //	usageMetadata.totalTokenCount
 //	prompt_eval_count + eval_count
+//	usage.totalTokens
+//	input_tokens + output_tokens, each in usage.tokens or else in delta.usage.tokens
+//	meta.billed_units.input_tokens + meta.billed_units.image_tokens
 //
 // Of a sum the numbers count that are there. Of each path the last number counts, of the document, or of all events and
 // lines so far; if the document is an array, that of the last element that has one. Errors are those of [Body.Sum]. The
@@ -46,6 +49,10 @@ func (b *Body) usage(u *usage) (int64, error) {
 	}
 	return sumOf(addends)
 }
+
+// HeaderTokens returns what [HeaderTokens] does of the body's header, as it was when the reading began: handlers may
+// change it later. The plan must have [Plan.AddTokens].
+func (b *Body) HeaderTokens() (int64, error) { return b.headerTokens, b.headerErr }
 
 // TokenCost returns the tokens that the body tells, or of a stream that tells none an estimate: one token for each
 // event or line of JSON and those of the input, at least so many. The input is [Weight.Input] where the weight is

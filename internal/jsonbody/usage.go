@@ -26,12 +26,23 @@ var usages = []usage{
 		usageAt(path{"prompt_eval_count"}),
 		usageAt(path{"eval_count"}),
 	}},
+	{[]usageTerm{usageAt(path{"usage", "totalTokens"})}}, // Bedrock's Converse, which counts the cached ones
+	{[]usageTerm{cohereUsage("input_tokens"), cohereUsage("output_tokens")}},
+	{[]usageTerm{ // Cohere's embeddings
+		usageAt(path{"meta", "billed_units", "input_tokens"}),
+		usageAt(path{"meta", "billed_units", "image_tokens"}),
+	}},
 }
 
 func usageAt(paths ...path) usageTerm { return usageTerm{paths: paths} }
 
 func anthropicUsage(name string) usageTerm {
 	return usageAt(path{"usage", name}, path{"message", "usage", name})
+}
+
+// cohereUsage is a number of an answer, or of the last event of a stream. All tokens count, not only billed ones.
+func cohereUsage(name string) usageTerm {
+	return usageAt(path{"usage", "tokens", name}, path{"delta", "usage", "tokens", name})
 }
 
 // AddTokens adds what [Body.Tokens] needs. Once added it is read of all bodies.

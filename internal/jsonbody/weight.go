@@ -16,7 +16,8 @@ var (
 	outputNames = [][]string{
 		{"max_completion_tokens"}, {"max_tokens"}, {"max_output_tokens"}, // OpenAI, Anthropic, OpenAI's responses
 		{"generationConfig", "maxOutputTokens"}, {"generation_config", "max_output_tokens"}, // Gemini, which takes both
-		{"options", "num_predict"}, // Ollama
+		{"options", "num_predict"},       // Ollama
+		{"inferenceConfig", "maxTokens"}, // Bedrock's Converse
 	}
 	answerNames = [][]string{{"n"}, {"best_of"}, {"generationConfig", "candidateCount"}}
 )

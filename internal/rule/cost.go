@@ -147,7 +147,8 @@ type Response struct {
 	// Request is the request that is answered; required.
 	Request *http.Request
 
-	// Status and Header are what count_if compares. Status 0: there is none to compare, and nothing was answered.
+	// Status and Header are what count_if compares. The header may tell a model's tokens as well. Status 0: there is none to
+	// compare, and nothing was answered.
 	Status int
 	Header http.Header
 
@@ -246,8 +247,14 @@ func (s *Set) responseCost(rule *Rule, repl *caddy.Replacer, response *Response,
 	return units, told
 }
 
-// ReadsResponseHeader reports whether a rule needs a field of the response's header.
+// ReadsResponseHeader reports whether a rule reads fields of the response's header.
 func (r *Rule) ReadsResponseHeader() bool {
+	return r.NeedsResponseHeader() || r.Cost.source == tokenCost{}
+}
+
+// NeedsResponseHeader reports whether a rule needs a field of the response's header, which is not merely one of several
+// places where its cost may be.
+func (r *Rule) NeedsResponseHeader() bool {
 	if r.CountIf != nil && len(r.CountIf.Headers) > 0 {
 		return true
 	}

@@ -1,12 +1,13 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
 )
 
-// tokenCost is the tokens that an answer in the body of the response tells.
+// tokenCost is the tokens that an answer tells, in the body of the response or else in its header.
 type tokenCost struct{}
 
 func parseTokens(from string, fallback int64) (costSource, error) {
@@ -30,19 +31,32 @@ func (q *costQuestion) input() int64 {
 	return q.response.Input
 }
 
-// cost is what has been read. The end of the body may change it. A stream without a number costs a token for each of its
-// events, at least the fallback, unless it is that of a failure.
+// cost is what the body tells. The end of the body may change it. If the body tells nothing it is what the header tells,
+// whether or not the body ends: the two are never added. A stream without a number costs a token for each of its events, at
+// least the fallback, unless it is that of a failure.
 func (tokenCost) cost(q costQuestion) (units int64, told, final bool) {
 	body := q.response.Body
-	if body == nil {
-		return 0, false, false
+	if body == nil { // as in replay
+		return q.headerCost(jsonbody.HeaderTokens(q.response.Header))
 	}
-	var err error
-	if q.response.Failure {
-		units, err = body.Tokens()
-	} else {
+	units, err := body.Tokens()
+	if err == nil {
+		return units, true, false
+	}
+	if units, err := body.HeaderTokens(); !errors.Is(err, jsonbody.ErrAbsent) {
+		return q.headerCost(units, err)
+	}
+	if !q.response.Failure {
 		units, err = body.TokenCost(q.input(), q.rule.Cost.Fallback)
 	}
 	q.warnOfBody(TokensOfModel, err)
 	return units, err == nil, false
+}
+
+// headerCost is the cost by the tokens of the header, or by the error of reading them.
+func (q *costQuestion) headerCost(tokens int64, err error) (units int64, told, final bool) {
+	if err != nil && !errors.Is(err, jsonbody.ErrAbsent) {
+		q.warnOfBody(TokensOfModel, err)
+	}
+	return tokens, err == nil, err == nil && q.response.Begun
 }

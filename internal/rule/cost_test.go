@@ -186,6 +186,45 @@ func TestSet_CostOf_tokens(t *testing.T) {
 	}
 }
 
+// TestSet_CostOf_tokensOfHeader reads the tokens of InvokeModel's header, where the request took 50 units and 9 is the fallback.
+func TestSet_CostOf_tokensOfHeader(t *testing.T) {
+	failure := complete
+	failure.Failure = true
+	for _, row := range []struct {
+		what, in, out, body string
+		response            Response
+		units               int64
+		told                bool
+		warnings            int
+	}{
+		{"a body that tells none", "30", "12", `{"results":[]}`, complete, 42, true, 0},
+		{"a body that tells them, too", "30", "12", `{"usage":{"input_tokens":30,"output_tokens":13}}`, complete, 43, true, 0},
+		{"a body with a number below zero", "30", "12", `{"usage":{"input_tokens":-30}}`, complete, 42, true, 0},
+		{"no JSON", "30", "12", `{`, complete, 42, true, 0},
+		{"an answer that broke off", "30", "12", `{"usage":{"input_tokens":30,`, brokeOff, 42, true, 0},
+		{"a count below zero", "-30", "12", `{"results":[]}`, complete, 9, false, 1},
+		{"a count below zero, broken off", "-30", "12", `{"results":[`, brokeOff, 50, false, 1},
+		{"a count below zero beside a body that tells them", "-30", "12", `{"usage":{"total_tokens":7}}`, complete, 7, true, 0},
+		{"a fraction", "30", "1.5", `{"results":[]}`, complete, 9, false, 1},
+		{"too much", "4503599627370496", "1", `{"results":[]}`, complete, 9, false, 1},
+		{"an error that costs", "30", "12", `{"message":"no"}`, failure, 42, true, 0},
+		{"an error whose count is no number", "x", "12", `{"message":"no"}`, failure, 0, true, 0},
+	} {
+		set, warnings := costing(t, 50, "llm", 9), 0
+		set.Warn = func(*Rule, string, error) { warnings++ }
+		row.response.Header = http.Header{"Content-Type": {"application/json"},
+			"X-Amzn-Bedrock-Input-Token-Count": {row.in}, "X-Amzn-Bedrock-Output-Token-Count": {row.out}}
+		row.response.Body = set.NewBody(row.response.Header)
+		row.response.Body.Write([]byte(row.body))
+		row.response.Body.End()
+		r, repl := keyRequest("192.0.2.1", nil)
+		row.response.Request = r
+		units, told := set.CostOf(&set.Rules[0], repl, &row.response, 50)
+		assert.ErrorIf(t, units != row.units || told != row.told || warnings != row.warnings,
+			"%s: %d units, told %t, %d warnings; want %d, %t, %d", row.what, units, told, warnings, row.units, row.told, row.warnings)
+	}
+}
+
 // TestRule_responses reports which rules wait for a response, read its header or refund.
 func TestRule_responses(t *testing.T) {
 	for _, row := range []struct {
@@ -201,6 +240,7 @@ func TestRule_responses(t *testing.T) {
 		{"a cost with an estimate", 50, "response_bytes", nil, true, false, true, ""},
 		{"a proxied header", 1, "{http.reverse_proxy.header.x-used}", nil, true, true, false, "x-used"},
 		{"a header of the response", 1, "{http.response.header.x-used}", nil, true, true, false, "X-Used"},
+		{"tokens, which may be in a header", 1, "llm", nil, true, true, false, ""},
 		{"a status", 1, "", &caddyhttp.ResponseMatcher{StatusCode: []int{401}}, true, false, true, ""},
 		{"a header counts", 1, "", &caddyhttp.ResponseMatcher{Headers: http.Header{"X-Failed": {"yes"}}}, true, true, true, ""},
 	} {

@@ -25,6 +25,8 @@ func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
 	response := rule.Response{Request: v.request, Begun: !broke || e.Size > 0, Complete: !broke, Ended: true, Bytes: e.Size}
 	if r.ReadsResponseHeader() {
 		response.Header = e.ResponseHeader()
+	}
+	if r.NeedsResponseHeader() {
 		s.missing.responseAsked, s.missing.responseKnown = true, len(response.Header) > 0
 	}
 	if !broke {

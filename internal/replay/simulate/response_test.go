@@ -27,6 +27,7 @@ func answered(responses ...string) *strings.Reader {
 
 func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 	const failed, passed = `"X-Login":["failed"],"X-Cost":["50"]`, `"X-Login":["passed"],"X-Cost":["no number"]`
+	const invoked = `"Content-Type":["application/json"],"X-Amzn-Bedrock-Input-Token-Count":["40"],"X-Amzn-Bedrock-Output-Token-Count":["10"]`
 	for _, test := range []struct {
 		name, option string
 		responses    []string
@@ -45,6 +46,8 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 		{"what counts alone", "algorithm token_bucket\nburst 100\nweight 50\ncost {http.reverse_proxy.header.X-Cost} 1\ncount_if header X-Login passed", slices.Repeat([]string{failed}, 20), 0, ""},
 		{"the size of 9", "algorithm token_bucket\nburst 100\nweight 50\ncost response_bytes", slices.Repeat([]string{failed}, 20), 14, ""},
 		{"the duration of 1 ms", "algorithm token_bucket\nburst 100\nweight 50\ncost backend_time", slices.Repeat([]string{failed}, 20), 0, ""},
+		{"tokens in the header", "algorithm token_bucket\nburst 100\ncost llm 1", slices.Repeat([]string{invoked}, 20), 18, ""},
+		{"tokens in the body alone", "algorithm token_bucket\nburst 100\ncost llm 24", slices.Repeat([]string{""}, 20), 15, "policy default: requests whose cost is in the response's body, which a log lacks, so that the fallback of cost counts, 24, after an error at least the weight: 5"},
 		{"what went to the client", "algorithm token_bucket\nburst 100\ncost {http.response.header.x-cost} 1", slices.Repeat([]string{failed}, 20), 18, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
