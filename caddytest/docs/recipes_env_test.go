@@ -183,6 +183,7 @@ func (b *backend) seen() []time.Time {
 type modelCall struct {
 	path, contentType, answer string
 	cost                      int64
+	counts                    string // in the header, of input and output; empty: none
 }
 
 const modelFallback = 4000
@@ -190,26 +191,41 @@ const modelFallback = 4000
 // modelCalls has the calls of each API that docs/caddyfile.md lists for cost llm.
 var modelCalls = map[string][]modelCall{
 	"OpenAI chat completions, and what is compatible with it": {
-		{"/v1/chat", "application/json", `{"usage":{"prompt_tokens":20,"completion_tokens":40,"total_tokens":60}}`, 60},
+		{"/v1/chat", "application/json", `{"usage":{"prompt_tokens":20,"completion_tokens":40,"total_tokens":60}}`, 60, ""},
 	},
 	"streams of OpenAI responses": {
-		{"/v1/responses", "application/json", `{"usage":{"input_tokens":20,"output_tokens":40,"total_tokens":60}}`, 60},
-		{"/v1/responses", "text/event-stream", "event: response.completed\ndata: {\"response\":{\"usage\":{\"total_tokens\":60}}}\n\n", 60},
+		{"/v1/responses", "application/json", `{"usage":{"input_tokens":20,"output_tokens":40,"total_tokens":60}}`, 60, ""},
+		{"/v1/responses", "text/event-stream", "event: response.completed\ndata: {\"response\":{\"usage\":{\"total_tokens\":60}}}\n\n", 60, ""},
 	},
 	"Anthropic messages": {
-		{"/v1/messages", "application/json", `{"usage":{"input_tokens":21,"cache_creation_input_tokens":500,"cache_read_input_tokens":20000,"output_tokens":19}}`, 20540},
-		{"/v1/messages", "text/event-stream", "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":21,\"cache_creation_input_tokens\":500,\"cache_read_input_tokens\":20000,\"output_tokens\":1}}}\n\nevent: message_delta\ndata: {\"usage\":{\"output_tokens\":19}}\n\nevent: message_stop\ndata: {}\n\n", 20540},
-		{"/v1/messages", "application/json", `{"usage":{"input_tokens":21,"cache_creation_input_tokens":null,"cache_read_input_tokens":0,"output_tokens":19}}`, 40},
+		{"/v1/messages", "application/json", `{"usage":{"input_tokens":21,"cache_creation_input_tokens":500,"cache_read_input_tokens":20000,"output_tokens":19}}`, 20540, ""},
+		{"/v1/messages", "text/event-stream", "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":21,\"cache_creation_input_tokens\":500,\"cache_read_input_tokens\":20000,\"output_tokens\":1}}}\n\nevent: message_delta\ndata: {\"usage\":{\"output_tokens\":19}}\n\nevent: message_stop\ndata: {}\n\n", 20540, ""},
+		{"/v1/messages", "application/json", `{"usage":{"input_tokens":21,"cache_creation_input_tokens":null,"cache_read_input_tokens":0,"output_tokens":19}}`, 40, ""},
 	},
 	"Gemini": {
-		{"/v1beta/models/m:generateContent", "application/json", `{"usageMetadata":{"promptTokenCount":8,"thoughtsTokenCount":60,"totalTokenCount":68}}`, 68},
-		{"/v1beta/models/m:streamGenerateContent?alt=sse", "text/event-stream", "data: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":5,\"totalTokenCount\":13}}\r\n\r\ndata: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":30,\"totalTokenCount\":38}}\r\n\r\n", 38},
-		{"/v1beta/models/m:streamGenerateContent", "application/json", `[{"usageMetadata":{"totalTokenCount":13}},{"usageMetadata":{"totalTokenCount":38}}]`, 38},
+		{"/v1beta/models/m:generateContent", "application/json", `{"usageMetadata":{"promptTokenCount":8,"thoughtsTokenCount":60,"totalTokenCount":68}}`, 68, ""},
+		{"/v1beta/models/m:streamGenerateContent?alt=sse", "text/event-stream", "data: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":5,\"totalTokenCount\":13}}\r\n\r\ndata: {\"usageMetadata\":{\"promptTokenCount\":8,\"candidatesTokenCount\":30,\"totalTokenCount\":38}}\r\n\r\n", 38, ""},
+		{"/v1beta/models/m:streamGenerateContent", "application/json", `[{"usageMetadata":{"totalTokenCount":13}},{"usageMetadata":{"totalTokenCount":38}}]`, 38, ""},
 	},
 	"Ollama's own API": {
-		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":40}\n", 66},
-		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"eval_count\":40}\n", 40},
-		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true}\n", modelFallback},
+		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"prompt_eval_count\":26,\"eval_count\":40}\n", 66, ""},
+		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true,\"eval_count\":40}\n", 40, ""},
+		{"/api/chat", "application/x-ndjson", "{\"done\":false}\n{\"done\":true}\n", modelFallback, ""},
+	},
+	"Bedrock Converse": {
+		{"/model/amazon.nova-lite-v1%3A0/converse", "application/json", `{"output":{"message":{"role":"assistant","content":[{"text":"Hello."}]}},"stopReason":"end_turn","usage":{"inputTokens":30,"outputTokens":12,"totalTokens":42},"metrics":{"latencyMs":551}}`, 42, ""},
+		{"/model/m/converse", "application/json", `{"usage":{"inputTokens":18,"outputTokens":386,"totalTokens":7906,"cacheReadInputTokens":0,"cacheWriteInputTokens":7502}}`, 7906, "18 386"},
+		{"/model/m/converse-stream", "application/vnd.amazon.eventstream", "\x00\x00\x00\x90", modelFallback, ""},
+	},
+	"Bedrock InvokeModel": {
+		{"/model/m/invoke", "application/json", `{"generation":"Hello.","stop_reason":"stop"}`, 42, "30 12"},
+		{"/model/m/invoke", "application/json", `{"content":[{"type":"text","text":"Hello."}],"usage":{"input_tokens":30,"output_tokens":12}}`, 42, "30 12"},
+		{"/model/m/invoke", "application/json", `{"generation":"Hello."}`, modelFallback, "-30 12"},
+	},
+	"Cohere v2": {
+		{"/v2/chat", "application/json", `{"finish_reason":"COMPLETE","message":{"role":"assistant","content":[{"type":"text","text":"Hello."}]},"usage":{"billed_units":{"input_tokens":5,"output_tokens":12},"tokens":{"input_tokens":30,"output_tokens":12}}}`, 42, ""},
+		{"/v2/chat", "text/event-stream", "event: content-delta\ndata: {\"type\":\"content-delta\",\"delta\":{\"message\":{\"content\":{\"text\":\"Hello.\"}}}}\n\nevent: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\",\"usage\":{\"billed_units\":{\"input_tokens\":5,\"output_tokens\":12},\"tokens\":{\"input_tokens\":30,\"output_tokens\":12}}}}\n\ndata: [DONE]\n\n", 42, ""},
+		{"/v2/embed", "application/json", `{"embeddings":{"float":[[0.5]]},"meta":{"billed_units":{"input_tokens":42}}}`, 42, ""},
 	},
 }
 
@@ -218,6 +234,11 @@ func serveModel(w http.ResponseWriter, r *http.Request) bool {
 	contentType := r.Header.Get("X-Answer-Type")
 	if contentType == "" {
 		return false
+	}
+	if counts := r.Header.Get("X-Answer-Counts"); counts != "" {
+		input, output, _ := strings.Cut(counts, " ")
+		w.Header().Set("X-Amzn-Bedrock-Input-Token-Count", input)
+		w.Header().Set("X-Amzn-Bedrock-Output-Token-Count", output)
 	}
 	answer, _ := url.PathUnescape(r.Header.Get("X-Answer")) // of a test
 	w.Header().Set("Content-Type", contentType)
@@ -247,7 +268,7 @@ func TestRecipes_models(t *testing.T) {
 			key := cmp.Or(modelKeys[item[1]], "Authorization")
 			assert.ErrorIf(t, !strings.Contains(section, "{header."+key+"}"), "the recipe does not name the header %s", key)
 			caddyfile := strings.NewReplacer("{header.Authorization}", "{header."+key+"}",
-				"/v1beta/*", "/v1beta/* /api/chat",
+				"/v1beta/*", "/v1beta/* /api/chat /model/* /v2/*",
 				"limit 100000", fmt.Sprint("limit ", limit),
 			).Replace(wholeCaddyfile.FindStringSubmatch(section)[1])
 			e, left := runRecipe(t, caddyfile, ""), int64(limit)
@@ -255,7 +276,7 @@ func TestRecipes_models(t *testing.T) {
 			assert.FatalIf(t, calls == nil, "the test has no calls of the API")
 			for _, call := range calls {
 				a := e.Send(t, http.MethodPost, e.URL+call.path, `{"max_tokens":50000}`, key+": acme", ofJSON,
-					"X-Answer-Type: "+call.contentType, "X-Answer: "+url.PathEscape(call.answer))
+					"X-Answer-Type: "+call.contentType, "X-Answer: "+url.PathEscape(call.answer), "X-Answer-Counts: "+call.counts)
 				a.Want(t, http.StatusOK, call.answer)
 				caddytest.CheckQuota(t, a, limit, left-50_000) // taken in advance
 				left -= max(1, call.cost)

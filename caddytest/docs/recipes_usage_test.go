@@ -217,7 +217,7 @@ func (e recipeEnv) checkEstimates(t *testing.T) {
 	}
 	caddytest.CheckRefusal(t, e.ask(t, question, asAcme), http.StatusTooManyRequests)
 	for i, bound := range []string{`"max_tokens":5000`, `"max_completion_tokens":5000`, `"max_output_tokens":5000`, `"generationConfig":{"maxOutputTokens":5000}`,
-		`"options":{"num_predict":5000}`, `"max_tokens":2500,"n":2`, `"max_tok\u0065ns":5000`} {
+		`"options":{"num_predict":5000}`, `"inferenceConfig":{"maxTokens":5000}`, `"max_tokens":2500,"n":2`, `"max_tok\u0065ns":5000`} {
 		a := e.ask(t, "{"+bound+"}", asBolt)
 		caddytest.CheckQuota(t, a, 100_000, int64(100_000-4000*i-5000))
 		e.WaitForRefund(t, "tokens", "Bearer bolt", int64(100_000-4000*(i+1)))
