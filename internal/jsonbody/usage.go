@@ -28,8 +28,9 @@ var usages = []usage{
 	}},
 	{[]usageTerm{usageAt(path{"usage", "totalTokens"})}}, // Bedrock's Converse, which counts the cached ones
 	{[]usageTerm{cohereUsage("input_tokens"), cohereUsage("output_tokens")}},
-	{[]usageTerm{ // Cohere's embeddings
+	{[]usageTerm{ // Cohere's embeddings, and answers of its first version without all tokens
 		usageAt(path{"meta", "billed_units", "input_tokens"}),
+		usageAt(path{"meta", "billed_units", "output_tokens"}),
 		usageAt(path{"meta", "billed_units", "image_tokens"}),
 	}},
 }
@@ -40,9 +41,11 @@ func anthropicUsage(name string) usageTerm {
 	return usageAt(path{"usage", name}, path{"message", "usage", name})
 }
 
-// cohereUsage is a number of an answer, or of the last event of a stream. All tokens count, not only billed ones.
+// cohereUsage is a number of an answer, or of the last event of a stream, of the second version or of the first. All tokens
+// count, not only billed ones.
 func cohereUsage(name string) usageTerm {
-	return usageAt(path{"usage", "tokens", name}, path{"delta", "usage", "tokens", name})
+	return usageAt(path{"usage", "tokens", name}, path{"delta", "usage", "tokens", name},
+		path{"meta", "tokens", name}, path{"response", "meta", "tokens", name})
 }
 
 // AddTokens adds what [Body.Tokens] needs. Once added it is read of all bodies.
