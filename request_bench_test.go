@@ -50,6 +50,8 @@ func BenchmarkRequest(b *testing.B) {
 		{"memory/crawlers=unasked", benchCrawlers, handler(byIP, `,"headers":["off"]`)},
 		{"memory/crawlers=exempt", benchCrawlers, handler(byIP, `,"headers":["off"],"exempt_crawlers":["google"]`)},
 		{"memory/crawlers=match", benchCrawlers, handler(byIP+`,"match":[{"vars":{"{http.redis_ratelimit.crawler}":[""]}}]`, `,"headers":["off"]`)},
+		{"memory/cost=placeholder", "", handler(byIP+`,"cost_from":"{http.request.remote.port}"`, `,"headers":["off"]`)},
+		{"memory/cost=backend_time", "", handler(byIP+`,"cost_from":"backend_time"`, `,"headers":["off"]`)},
 		{"memory/running", "", running},
 		{"redis/running", redis, running},
 	} {
