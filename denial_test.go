@@ -147,16 +147,22 @@ func TestDenial_weight(t *testing.T) {
 		"ietf":    {`,"headers":["ietf"]`, "Too many requests. 7,000 of 10,000 are left, this request may take 8,000. Try again in ", `,"left":7000,"needed":8000,"retry_after":`, "7000 of 10000, 8000"},
 		"off":     {`,"headers":["off"]`, "Too many requests. Try again in ", `"}],"retry_after":`, " of 10000, "},
 		"nothing": {"", "Too many requests. Try again in ", `"}],"retry_after":`, " of 10000, "},
-		"never":   {"", "Too many requests. 10,000 of 10,000 are left, this request may take 10,001.", `,"left":10000,"needed":10001}`, "10000 of 10000, 10001"},
+		"never":   {"", "Too many requests. 10,000 of 10,000 are left, this request may take 10,001. The largest one that can pass takes 10,000.", `,"left":10000,"needed":10001}`, "10000 of 10000, 10001"},
+		"spent":   {"", "Too many requests. 0 of 10,000 are left, this request may take 10,001. The largest one that can pass takes 10,000.", `,"left":0,"needed":10001}`, "0 of 10000, 10001"},
+		"beyond":  {"", "Too many requests. 9,000 of 10,000 are left, this request may take 9,001. The largest one that can pass takes 9,000.", `,"left":9000,"needed":9001}`, "9000 of 10000, 9001"},
 	} {
-		key, first, second := strconv.Quote("weight, "+name), "3000", "8000"
+		key, first, second, reserve := strconv.Quote("weight, "+name), "3000", "8000", "0"
 		switch name {
 		case "nothing":
 			first = "10000"
 		case "never":
 			first, second = "", "10001"
+		case "spent":
+			first, second = "10000", "10001"
+		case "beyond":
+			first, second, reserve = "", "9001", "1000"
 		}
-		h := newHandler(t, `{"policies":[{"name":"p","key":`+key+`,"limit":10000,"window":"1h","algorithm":"gcra","weight_from":"{http.request.header.Weight}","weight":1}],"answer":"auto"`+test.options+`}`)
+		h := newHandler(t, `{"policies":[{"name":"p","key":`+key+`,"limit":10000,"window":"1h","algorithm":"gcra","weight_from":"{http.request.header.Weight}","weight":1,"reserve":"`+reserve+`"}],"answer":"auto"`+test.options+`}`)
 		ask := func(weight, accept string) (body, placeholders string) {
 			t.Helper()
 			w := httptest.NewRecorder()

@@ -36,7 +36,7 @@ func (x *Exchange) Deny(verdict *Verdict) error {
 	wait := x.setRetryAfter(l.Status, binding.Result.RetryAfter)
 	d.refusal.values.Deny(verdict.at, wait)
 	var lack refusal.Lack
-	if l.Formats != 0 && binding.Result.Remaining > 0 {
+	if l.Formats != 0 && (binding.Result.Remaining > 0 || binding.Result.RetryAfter == limiter.Never) {
 		lack = refusal.LackOf(binding)
 	}
 	d.refusal.needed = lack.Needed

@@ -22,24 +22,40 @@ type Refusal struct {
 	Lack   Lack
 }
 
-// Lack is what a request lacks that weighs more than what is left, so that a lighter one would pass. The zero value is that of
-// any other request, and of one whose client is not shown its quotas.
-type Lack struct{ Left, Capacity, Needed int64 }
+// Lack is what a request lacks that weighs more than what is left, so that a lighter one would pass, now or later. The zero value
+// is that of any other request, and of one whose client is not shown its quotas.
+type Lack struct {
+	Left, Capacity, Needed int64
+
+	// Largest is the weight above which a request never passes, if this one weighs more; 0: it does not.
+	Largest int64
+}
 
 // LackOf returns what a denied request lacks by the check that denies it.
-func LackOf(c *limiter.Check) (l Lack) {
-	left, needed := c.Result.Remaining, limiter.Units(c)
-	if c.Result.Passes() || c.Result.Banned || left < 1 || left >= needed {
-		return l
+func LackOf(c *limiter.Check) Lack {
+	l := Lack{Left: c.Result.Remaining, Capacity: c.Policy.Capacity(), Needed: limiter.Units(c)}
+	if limiter.NeverPasses(c) {
+		l.Largest = max(0, l.Capacity-limiter.Reserve(c))
 	}
-	return Lack{Left: left, Capacity: c.Policy.Capacity(), Needed: needed}
+	switch {
+	case c.Result.Passes(), c.Result.Banned, l.Left < 0, l.Left >= l.Needed:
+		return Lack{}
+	case l.Left == 0 && l.Largest == 0: // the wait says all
+		return Lack{}
+	}
+	return l
 }
 
 // appendSentence appends what would pass, to a line for people. The lack is not the zero value.
 func (l Lack) appendSentence(line []byte) []byte {
 	line = append(append(append(line, ' '), display.Count(l.Left)...), " of "...)
 	line = append(append(line, display.Count(l.Capacity)...), " are left, this request may take "...)
-	return append(append(line, display.Count(l.Needed)...), '.')
+	line = append(append(line, display.Count(l.Needed)...), '.')
+	if l.Largest == 0 {
+		return line
+	}
+	line = append(append(line, " The largest one that can pass takes "...), display.Count(l.Largest)...)
+	return append(line, '.')
 }
 
 // appendMembers appends the numbers to an object of JSON.
@@ -217,6 +233,9 @@ func (r Refusal) call() string {
 	text += ": policy " + r.policy()
 	if l := r.Lack; l.Needed > 0 {
 		text += ", " + display.Count(l.Left) + " of " + display.Count(l.Capacity) + " left, may take " + display.Count(l.Needed)
+		if l.Largest > 0 {
+			text += ", the largest that can pass takes " + display.Count(l.Largest)
+		}
 	}
 	if r.Wait.True != limiter.Never {
 		text += ", retry in " + strconv.FormatInt(quotaheader.CeilSeconds(r.Wait.True), 10) + " s"

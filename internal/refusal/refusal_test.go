@@ -37,6 +37,7 @@ func refusals(t testing.TB) map[string]Refusal {
 	return map[string]Refusal{
 		"limited":     {Cause: Limited, Status: 429, Wait: soon, Checks: policies},
 		"heavy":       {Cause: Limited, Status: 429, Wait: soon, Checks: policies[:1], Lack: Lack{Left: 8156, Capacity: 10_000, Needed: 10_000}},
+		"batch":       {Cause: Limited, Status: 429, Wait: wait(limiter.Never), Checks: policies[:1], Lack: Lack{Left: 0, Capacity: 10, Needed: 11, Largest: 8}},
 		"forbidden":   {Cause: Limited, Status: 403, Wait: soon, Checks: policies[:1]},
 		"crowded":     {Cause: Crowded, Status: 429, Wait: wait(time.Second), Checks: policies[:1]},
 		"banned":      {Cause: Banned, Status: 429, Wait: wait(2 * time.Hour), Checks: policies[:1]},
@@ -265,7 +266,7 @@ func TestRecognize_causes(t *testing.T) {
 		for _, c := range clients {
 			want := formNames[c.form]
 			switch {
-			case c.form == &eventStream && (cause == "banned" || cause == "never" || cause == "year"):
+			case c.form == &eventStream && (cause == "banned" || cause == "never" || cause == "batch" || cause == "year"):
 				want = "text"
 			case fits(c.form, r.Cause):
 			case cause == "gone":
