@@ -16,6 +16,7 @@ type Plan struct {
 	sources []plannedSource
 	numbers map[string]int // of the sources, by name
 	tokens  bool           // those of a language model are read
+	calls   bool           // those of a batch are counted
 	forms   bool           // a source is a field of a form
 	paths   bool           // a source is a path of JSON
 
@@ -54,6 +55,12 @@ func (p *Plan) AddTokens() {
 	p.json.AddTokens()
 }
 
+// AddCalls adds what [Values.Calls] needs.
+func (p *Plan) AddCalls() {
+	p.calls = true
+	p.json.AddCalls()
+}
+
 // With returns a plan that reads more. The sources of this one keep their numbers.
 func (p *Plan) With(sources ...Source) *Plan {
 	more := new(Plan)
@@ -63,6 +70,9 @@ func (p *Plan) With(sources ...Source) *Plan {
 	if p.tokens {
 		more.AddTokens()
 	}
+	if p.calls {
+		more.AddCalls()
+	}
 	for i := range sources {
 		more.Add(sources[i])
 	}
@@ -70,7 +80,7 @@ func (p *Plan) With(sources ...Source) *Plan {
 }
 
 // IsEmpty reports whether nothing is read.
-func (p *Plan) IsEmpty() bool { return len(p.sources) == 0 && !p.tokens }
+func (p *Plan) IsEmpty() bool { return len(p.sources) == 0 && !p.tokens && !p.calls }
 
 // Number returns the number of a source, by the name of its placeholder without braces.
 func (p *Plan) Number(name string) (int, bool) {
@@ -96,7 +106,7 @@ func (p *Plan) refuses(t Type) bodyvalue.Reason {
 	case formbody.FormatNone:
 		return t.form.Reason()
 	case formbody.FormatJSON:
-		isRead = p.paths || p.tokens
+		isRead = p.paths || p.tokens || p.calls
 	}
 	if !isRead {
 		return bodyvalue.ReasonType

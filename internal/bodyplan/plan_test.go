@@ -119,21 +119,26 @@ func TestPlan_With_tokens(t *testing.T) {
 	assert.ErrorIf(t, n != 10 || reason != bodyvalue.ReasonNone, "%d tokens (%s)", n, reason)
 	assert.Equal(t, textsOf(more, values), "=5", "the value")
 	assert.ErrorIf(t, !new(Plan).With().IsEmpty(), "a plan with nothing is not empty")
+	calls := new(Plan)
+	calls.AddCalls()
+	assert.ErrorIf(t, calls.IsEmpty() || calls.With().IsEmpty(), "a plan of calls is empty")
 }
 
 func TestPlan_TypeOf(t *testing.T) {
 	tokens := new(Plan)
 	tokens.AddTokens()
+	calls := new(Plan)
+	calls.AddCalls()
 	plans := map[string]*Plan{
-		"none": {}, "json": planOf(t, "json.a"), "form": planOf(t, "form.a"), "both": planOf(t, "form.a", "json.a"), "tokens": tokens,
+		"none": {}, "json": planOf(t, "json.a"), "form": planOf(t, "form.a"), "both": planOf(t, "form.a", "json.a"), "tokens": tokens, "calls": calls,
 	}
 	for _, test := range []struct {
 		contentType string
 		read        string // by these plans
 		reason      bodyvalue.Reason
 	}{
-		{typeJSON, "json both tokens", bodyvalue.ReasonType},
-		{"application/problem+json; charset=utf-8", "json both tokens", bodyvalue.ReasonType},
+		{typeJSON, "json both tokens calls", bodyvalue.ReasonType},
+		{"application/problem+json; charset=utf-8", "json both tokens calls", bodyvalue.ReasonType},
 		{typeForm, "form both", bodyvalue.ReasonType},
 		{typeMultipart, "form both", bodyvalue.ReasonType},
 		{"text/plain", "", bodyvalue.ReasonType},

@@ -12,7 +12,8 @@ type Values struct {
 	values []bodyvalue.Value // by the number of the source
 	few    [2]bodyvalue.Value
 	weight jsonbody.Weight
-	unread bodyvalue.Reason // why there is no weight
+	batch  jsonbody.Batch
+	unread bodyvalue.Reason // why there is neither
 	isRead bool
 }
 
@@ -51,7 +52,7 @@ func (p *Plan) readJSON(query string, body []byte) *Values {
 		}
 		return r.Value(s.number)
 	})
-	v.weight, v.isRead = r.Weight(), true
+	v.weight, v.batch, v.isRead = r.Weight(), r.Batch(), true
 	return v
 }
 
@@ -117,6 +118,15 @@ func (v *Values) Tokens(n int64) (int64, bodyvalue.Reason) {
 		return n, v.unread
 	}
 	return v.weight.Tokens(n)
+}
+
+// Calls returns how many calls the body holds, see [jsonbody.Batch.Calls]: 1 where there is no body. It is n where the body is
+// unreadable or no JSON, and the reason says why. The plan must have [Plan.AddCalls].
+func (v *Values) Calls(n int64) (int64, bodyvalue.Reason) {
+	if v.unread != bodyvalue.ReasonNone {
+		return n, v.unread
+	}
+	return v.batch.Calls(n)
 }
 
 // Input returns an estimate of the tokens that a language model reads of the body, see [jsonbody.Weight.Input]. It is 0

@@ -94,6 +94,36 @@ func TestValues_Tokens(t *testing.T) {
 	}
 }
 
+func TestValues_Calls(t *testing.T) {
+	var calls Plan
+	calls.AddCalls()
+	plan := calls.With(sourceOf(t, "json.a"), sourceOf(t, "form.a"))
+	const batch = `[{"method":"a"},{"query":"b"},{"a":1}]`
+	type result struct {
+		calls  int64
+		reason bodyvalue.Reason
+	}
+	for name, test := range map[string]struct {
+		values *Values
+		want   result
+	}{
+		"batch":      {readOf(plan, headerOf(typeJSON), "", batch), result{2, bodyvalue.ReasonNone}},
+		"alone":      {readOf(&calls, headerOf("application/graphql-response+json"), "method=1", batch), result{2, bodyvalue.ReasonNone}},
+		"object":     {readOf(plan, headerOf(typeJSON), "", `{"method":"a"}`), result{1, bodyvalue.ReasonNone}},
+		"syntax":     {readOf(plan, headerOf(typeJSON), "", batch[1:]), result{100, bodyvalue.ReasonSyntax}},
+		"empty":      {readOf(plan, headerOf(typeJSON), "", ""), result{100, bodyvalue.ReasonSyntax}},
+		"form":       {readOf(plan, headerOf(typeForm), "", batch), result{100, bodyvalue.ReasonType}},
+		"other type": {readOf(&calls, headerOf("application/graphql"), "", batch), result{100, bodyvalue.ReasonType}},
+		"multipart":  {readOf(&calls, headerOf(typeMultipart), "", batch), result{100, bodyvalue.ReasonType}},
+		"no type":    {readOf(plan, headerOf(""), "", batch), result{100, bodyvalue.ReasonNoType}},
+		"unread":     {plan.Unread(bodyvalue.ReasonSize, ""), result{100, bodyvalue.ReasonSize}},
+		"absent":     {plan.Absent(""), result{1, bodyvalue.ReasonNone}},
+	} {
+		n, reason := test.values.Calls(100)
+		assert.Equal(t, result{n, reason}, test.want, "%s: calls and reason", name)
+	}
+}
+
 // fuzzedSources are those that bodies of the seeds have, in formats that both have them.
 var fuzzedSources = []string{
 	"json.a", "form.a", "json.a.b", "form.a[b]", "json.max_tokens", "form.A", "json.b", "form.é", "json.é", `json.a\.b`, "form.b",

@@ -23,6 +23,9 @@ type Request struct {
 	at     int                    // the place of the next value
 	found  []finding              // by place
 
+	batch  int64 // members of a batch that are calls
+	member int   // the level of one that is none so far; 0: there is none, or calls are not counted
+
 	text   text
 	number number
 	word   string // true, false or null
@@ -242,6 +245,9 @@ func (r *Request) open(isArray bool) {
 	r.depth++
 	r.size.open(isArray)
 	if r.at == nowhere {
+		if r.plan.calls && !isArray {
+			r.beginMember()
+		}
 		return
 	}
 	r.found[r.at].content = content

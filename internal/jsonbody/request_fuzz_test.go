@@ -51,6 +51,7 @@ func FuzzRequest_pieces(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body, lengths []byte) {
 		plan := requestPlan(t, requestPaths...)
 		plan.AddTokens()
+		plan.AddCalls()
 		one, pieces, rest := plan.readRequest(body), plan.NewRequest(), body
 		for i := 0; len(rest) > 0; i++ {
 			n := len(rest)
@@ -73,6 +74,7 @@ func FuzzRequest_pieces(f *testing.F) {
 		n, reason := one.Weight().Tokens(7)
 		m, reasonPieces := pieces.Weight().Tokens(7)
 		assert.ErrorIf(t, n != m || reason != reasonPieces, "%d %s tokens in one piece, %d %s in pieces", n, reason, m, reasonPieces)
+		assert.Equal(t, pieces.Batch(), one.Batch(), "calls")
 	})
 }
 

@@ -13,6 +13,7 @@ type RequestPlan struct {
 	paths   []placedPath
 	longest int // bytes of the longest name that can be one of a place
 	tokens  tokenPaths
+	calls   bool // those of a batch are counted
 }
 
 // place is where a name on a path leads to, or a flat name at the root that is a whole path.

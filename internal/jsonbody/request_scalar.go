@@ -31,9 +31,11 @@ func (r *Request) beginName(data []byte, i int) int {
 		return r.fail(bodyvalue.ReasonUTF8)
 	}
 	r.state, r.at = wantColon, nowhere
-	if r.depth == r.led {
-		longest := min(len(name), r.plan.longest)
-		r.at = r.member(name[:longest], ascii, longest < len(name), hasOuterSpace(name))
+	switch longest := min(len(name), r.plan.longest); r.depth {
+	case r.led:
+		r.at = r.nameOnPath(name[:longest], ascii, longest < len(name), hasOuterSpace(name))
+	case r.member:
+		r.nameOfMember(name[:longest], ascii, longest < len(name), hasOuterSpace(name))
 	}
 	return i + n + 1
 }
@@ -42,19 +44,27 @@ func (r *Request) beginName(data []byte, i int) int {
 func (r *Request) endName() {
 	reason := r.text.end()
 	r.state, r.at = wantColon, nowhere
-	switch object := &r.found[r.object]; {
-	case r.depth != r.led: // no path leads there
+	isOnPath := r.depth == r.led
+	if !isOnPath && r.depth != r.member {
+		return
+	}
+	name, isCut := r.text.kept, r.text.length > len(r.text.kept)
+	isSpaced := unicode.IsSpace(r.text.last) || startsWithSpace(name)
+	switch {
+	case isOnPath && reason != bodyvalue.ReasonNone:
+		r.found[r.object].names = reason
+	case isOnPath:
+		r.at = r.nameOnPath(name, false, isCut, isSpaced)
 	case reason != bodyvalue.ReasonNone:
-		object.names = reason
+		r.countCall() // for some parsers the name may be one of a call
 	default:
-		isSpaced := unicode.IsSpace(r.text.last) || startsWithSpace(r.text.kept)
-		r.at = r.member(r.text.kept, false, r.text.length > len(r.text.kept), isSpaced)
+		r.nameOfMember(name, false, isCut, isSpaced)
 	}
 }
 
-// member returns the place of a name in an object that paths lead through. A long name is cut. White space around a name is
+// nameOnPath returns the place of a name in an object that paths lead through. A long name is cut. White space around a name is
 // passed over by some, so that a name that is cut may be any.
-func (r *Request) member(name []byte, ascii, isCut, isSpaced bool) (at int) {
+func (r *Request) nameOnPath(name []byte, ascii, isCut, isSpaced bool) (at int) {
 	object, bare := &r.plan.places[r.object], name
 	switch at = nowhere; {
 	case isSpaced && isCut:

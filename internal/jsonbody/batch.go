@@ -1,0 +1,111 @@
+package jsonbody
+
+import (
+	"bytes"
+	"math"
+	"math/bits"
+	"unicode"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+)
+
+// Batch is how many calls a body holds. The zero value is that of a request without a body.
+type Batch struct {
+	calls  int64
+	reason bodyvalue.Reason
+}
+
+// callNames are the members of which a call has one at least: the method of JSON-RPC, the query of GraphQL, and what stands for a
+// query that the server has kept (GraphQL over HTTP, "Persisted Documents"; Apollo's persisted queries; Relay). The id of JSON-RPC
+// is none of them, since responses have one too.
+var callNames = newCallNames()
+
+func newCallNames() *RequestPlan {
+	plan := new(RequestPlan)
+	for _, name := range []string{"method", "query", "extensions", "documentId", "doc_id"} {
+		plan.AddPath(Path{[]string{name}})
+	}
+	return plan
+}
+
+// AddCalls adds what [Request.Batch] needs.
+func (p *RequestPlan) AddCalls() {
+	p.calls = true
+	p.longest = max(p.longest, callNames.longest)
+}
+
+// Batch returns how many calls the body holds. The plan must have [RequestPlan.AddCalls], and the body must have ended.
+func (r *Request) Batch() Batch { return Batch{r.batch, r.reason} }
+
+// Calls returns how many calls the body holds: of an array the objects that have a name which some parser may take for one of
+// a call, in any case, with other joints, within white space or escaped, whatever its value. One object is one call, however
+// often it has such names. Arrays within the array count as if their elements stood in it, and what stands within an object
+// counts nothing. It is 1 of any other document, and of an array without calls, and n if the body is unreadable: the reason says
+// why.
+func (b Batch) Calls(n int64) (int64, bodyvalue.Reason) {
+	if b.reason != bodyvalue.ReasonNone {
+		return n, b.reason
+	}
+	return max(1, b.calls), bodyvalue.ReasonNone
+}
+
+// beginMember has the names of the object that has just begun be looked at if it is a member of a batch: nothing but arrays is
+// around it.
+func (r *Request) beginMember() {
+	around := r.depth - 1
+	for _, isArray := range r.arrays[:] {
+		if around < 64 {
+			if mask := uint64(1)<<around - 1; isArray&mask == mask {
+				r.member = r.depth
+			}
+			return
+		}
+		if isArray != math.MaxUint64 {
+			return
+		}
+		around -= 64
+	}
+}
+
+// nameOfMember counts a batch's member as a call if the name may be one of a call. A long name is cut. Further names of the
+// member are not looked at then.
+func (r *Request) nameOfMember(name []byte, ascii, isCut, isSpaced bool) {
+	if string(name) == "method" || string(name) == "query" { // as clients write them
+		r.countCall()
+		return
+	}
+	if isSpaced {
+		name = bytes.TrimFunc(name, unicode.IsSpace)
+	}
+	if isSpaced && isCut || callNames.mayHave(name, ascii, isCut) {
+		r.countCall()
+	}
+}
+
+// countCall counts a batch's member.
+func (r *Request) countCall() {
+	r.batch++
+	r.member = 0
+}
+
+// mayHave reports whether parsers may take a name, without white space around it, for one at the root.
+func (p *RequestPlan) mayHave(name []byte, ascii, isCut bool) bool {
+	root := &p.places[0]
+	if len(name) < bits.TrailingZeros64(root.lengths) { // the shortest one
+		return false
+	}
+	spelled := spellingOf(name, ascii, isCut)
+	if !root.mayHave(&spelled) {
+		return false
+	}
+	var space [256]byte
+	if spelled.joints > 0 {
+		spelled.joined = appendJoined(space[:0], name)
+	}
+	for i := range root.children {
+		if c := &root.children[i]; spelled.mayBe(c) && p.places[c.id].isNamed(&spelled) {
+			return true
+		}
+	}
+	return false
+}
