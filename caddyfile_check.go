@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -70,8 +71,8 @@ func (p *handlerParser) register(state map[string]any) error {
 	return nil
 }
 
-// checkMatcher refuses a matcher of the directive that no request meets, or that asks for the body: it is asked before the
-// directive reads one.
+// checkMatcher refuses a matcher of the directive that no request meets, that asks for the body, since it is asked before the
+// directive reads one, or whose requests have none where a policy goes by it.
 func (p *handlerParser) checkMatcher() error {
 	if p.matcher.set == nil {
 		return nil
@@ -79,6 +80,11 @@ func (p *handlerParser) checkMatcher() error {
 	if name := bodyNameIn(p.matcher.set); name != "" {
 		return fmt.Errorf("%s: {%s} has no value before the directive reads the body; write such a matcher in the directive: match %[1]s",
 			p.matcher.token, name)
+	}
+	for _, policy := range p.handler.Policies {
+		if err := policy.checkCalls(p.matcher.token, caddyhttp.RawMatcherSets{p.matcher.set}); err != nil {
+			return err
+		}
 	}
 	return checkMatchers(p.matcher.token, p.matcher.set)
 }

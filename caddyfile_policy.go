@@ -52,15 +52,15 @@ func (p *optionParser) parseNumber(policy *Policy, number *int64, source *string
 	case option == "limit" && len(args) > 0 && meant.isWhole() && meant.key == "":
 		return p.Errf("limit %s: the window has a line of its own; write limit %s and in the next line window %s",
 			strings.Join(args, " "), meant.limit, meant.window)
-	case option == "weight" && len(args) == 1 && args[0] == rule.TokensOfModel:
+	case option == "weight" && len(args) == 1 && rule.IsWeightWord(args[0]):
 		*source = args[0]
 		return nil
 	case len(args) == 1:
 		*number, err = p.numberOrSize(policy, option, args[0])
 		return err
 	case len(args) != 2 && option == "weight":
-		return p.Errf("weight takes a number; %s and a number; or a placeholder such as {json.max_tokens} and a number; got %d values",
-			rule.TokensOfModel, len(args))
+		return p.Errf("weight takes a number; %s or %s, and a number; or a placeholder such as {json.max_tokens} and a number; got %d values",
+			rule.TokensOfModel, rule.CallsOfBatch, len(args))
 	case len(args) != 2:
 		return p.Errf("%s takes a number, or a placeholder and a number, got %d values", option, len(args))
 	}
@@ -73,8 +73,11 @@ func (p *optionParser) parseNumber(policy *Policy, number *int64, source *string
 		return nil
 	}
 	*number, err = p.numberOrSize(policy, option, args[1])
-	if err != nil && mayBeUnlimited(option) {
+	switch {
+	case err != nil && mayBeUnlimited(option):
 		return p.Errf("%s %s %s: behind the placeholder, use a whole number from 1, or %s", option, args[0], args[1], rule.WordUnlimited)
+	case err != nil && rule.IsWeightWord(args[0]):
+		return p.Errf("%s %s %s: behind %[2]s, use a whole number from 1", option, args[0], args[1])
 	}
 	return err
 }

@@ -82,8 +82,9 @@ type Policy struct {
 
 	// A placeholder that the weight comes from; `weight` is what counts otherwise. A weight below 1
 	// is 1. Or `llm`: how many tokens a call to a language model may cost, by its body, cut to the capacity: what it
-	// bounds its answers by, or `weight`, times the number of answers, and a quarter of its texts' bytes. It
-	// belongs to this handler and not to the policy. Default: none.
+	// bounds its answers by, or `weight`, times the number of answers, and a quarter of its texts' bytes. Or `calls`: how
+	// many members of a JSON array are calls of JSON-RPC or GraphQL, 1 for any other JSON and without a body, `weight` for a
+	// body that cannot be read. It belongs to this handler and not to the policy. Default: none.
 	WeightFrom string `json:"weight_from,omitempty"`
 
 	// How many units one request takes, from 1. It belongs to this handler and not to the policy,
@@ -288,12 +289,12 @@ var policyOptions = []option[Policy]{
 		},
 		tell: (*Policy).tellWait,
 	}, {
-		name: "weight", form: "<n> | <placeholder> <n> | llm [<n>]", shown: true,
+		name: "weight", form: "<n> | <placeholder> <n> | llm [<n>] | calls [<n>]", shown: true,
 		parse:    numberFrom(func(p *Policy) (*int64, *string) { return &p.Weight, &p.WeightFrom }),
 		fill:     func(p *Policy) { p.Weight = cmp.Or(p.Weight, 1) },
 		check:    (*Policy).checkWeight,
 		apply:    (*Policy).applyWeight,
-		together: (*Policy).checkCapacity,
+		together: (*Policy).checkWeighed,
 		tell:     (*Policy).tellWeight,
 	}, {
 		name: "match", form: "<matcher> | @<name>", lines: "<matcher>...",

@@ -1,12 +1,15 @@
 package redisratelimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
@@ -169,13 +172,26 @@ func (p *Policy) checkWeight() error {
 	return nil
 }
 
-// checkCapacity refuses a weight that never passes.
-func (p *Policy) checkCapacity(policy *limiter.Policy) error {
+// checkWeighed refuses a weight that never passes, and calls where no request has a body.
+func (p *Policy) checkWeighed(policy *limiter.Policy) error {
 	if p.Weight > policy.Capacity() && !p.Unlimited {
 		return fmt.Errorf("weight %d: above the capacity of %d, so that no request could ever pass; use at most that",
 			p.Weight, policy.Capacity())
 	}
-	return nil
+	return cmp.Or(p.checkCalls("match", p.Match), p.checkCalls("count", p.Count))
+}
+
+// checkCalls refuses to weigh the calls of requests that have no body, by matchers of the policy or in front of it.
+func (p *Policy) checkCalls(matcher string, sets caddyhttp.RawMatcherSets) error {
+	hasBody := func(set caddy.ModuleMap) bool {
+		methods := valuesOf(set, "method")
+		return len(methods) == 0 || slices.ContainsFunc(methods, func(m string) bool { return m != http.MethodGet && m != http.MethodHead })
+	}
+	if p.WeightFrom != rule.CallsOfBatch || len(sets) == 0 || slices.ContainsFunc(sets, hasBody) {
+		return nil
+	}
+	return fmt.Errorf("weight %s: %s has no method but GET and HEAD, which have no body, so that each request weighs 1; "+
+		"add POST there, or leave weight out", p.WeightFrom, matcher)
 }
 
 func (p *Policy) applyWeight(r *rule.Rule) (err error) {

@@ -83,6 +83,8 @@ func TestKeys_foldedElsewhere(t *testing.T) {
 	n.Send(t, "POST", n.URL+"/a", "email=Bob", ofForm).Want(t, 200, "ok")
 }
 
+const ofGraphQL = "Content-Type: application/graphql"
+
 // TestExplain_body explains requests with bodies before they are sent, and compares the answers.
 func TestExplain_body(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
@@ -101,6 +103,12 @@ func TestExplain_body(t *testing.T) {
 					limit 1
 					window 24h
 				}
+			}
+			redis_ratelimit /calls {
+				name calls
+				limit 50
+				window 24h
+				weight calls 40
 			}
 			redis_ratelimit /passes {
 				name passes
@@ -128,6 +136,9 @@ func TestExplain_body(t *testing.T) {
 			{"/v1", ofJSON, `{"user":"Eve","model":"large"}`, []string{"large   127.0.0.1  denied"}},
 			{"/v1", ofJSON, `{"user":["Eve"],"model":"small"}`, []string{"tokens  %ip:127.0.0.1  allowed", "tokens: a value of key cannot be used (array); the client's address counts"}},
 			{"/v1", ofJSON, `{"user":"eve","max_tokens":1e400,"model":"x"}`, []string{"tokens: a value of weight cannot be used (number); its fallback counts"}},
+			{"/calls", ofJSON, `[{"method":"a"},{"method":"b"},{"query":"c"}]`, []string{"calls   127.0.0.1  allowed        3"}},
+			{"/calls", ofGraphQL, "{a}", []string{"calls: a value of weight cannot be used (type); its fallback counts", "calls   127.0.0.1  allowed       40"}},
+			{"/calls", ofJSON, "[" + strings.Repeat(`{"query":"a"},`, 51) + "{}]", []string{"calls   127.0.0.1  denied        51", "never"}},
 			{"/v1", ofJSON, `{"user":"Eve"`, []string{"rejected with the status 400", "rejected: syntax"}},
 			{"/passes", ofJSON, `{"model":["large"]}`, []string{"passes  not matched", "passes: a value of match cannot be used (array); by on_unread the policy is left out"}},
 			{"/passes", ofJSON, "\xff", []string{"cannot be used (syntax)"}},

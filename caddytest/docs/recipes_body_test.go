@@ -124,6 +124,27 @@ func recipeEvents(t *testing.T, e recipeEnv) {
 	e.Get(t, "/hooks/orders").WantFree(t)
 }
 
+// recipeCalls sends calls alone, in batches, and where a batch may be hidden.
+func recipeCalls(t *testing.T, e recipeEnv) {
+	const call = `{"jsonrpc":"2.0","id":1,"method":"add"}`
+	send := func(key, contentType string, calls int) caddytest.Response {
+		body := "[" + strings.Repeat(call+",", calls-1) + call + "]"
+		if calls == 1 {
+			body = call
+		}
+		return e.Send(t, http.MethodPost, e.URL+"/rpc", body, "X-Api-Key: "+key, contentType)
+	}
+	caddytest.CheckQuota(t, send("acme", ofJSON, 1), 100, 99)
+	caddytest.CheckQuota(t, send("acme", ofJSON, 60), 100, 39)
+	caddytest.CheckQuota(t, caddytest.CheckRefusal(t, send("acme", ofJSON, 40), http.StatusTooManyRequests), 100, 39)
+	caddytest.CheckQuota(t, e.Send(t, http.MethodPost, e.URL+"/rpc", `[{"query":"{a}"},{"query":"{b}"}]`, "X-Api-Key: acme", ofJSON), 100, 37)
+	caddytest.CheckQuota(t, send("bolt", "Content-Type: text/plain", 1), 100, 0)
+	const largest = `*"detail":"Too many requests. 100 of 100 are left, this request may take 101. The largest one that can pass takes 100."*`
+	send("carl", ofJSON, 101).Want(t, http.StatusTooManyRequests, largest, "Retry-After:")
+	caddytest.CheckQuota(t, send("carl", ofJSON, 100), 100, 0)
+	e.Get(t, "/rpc").Want(t, http.StatusBadRequest, caddytest.Any)
+}
+
 // rpc sends a message as clients of MCP do.
 func (e recipeEnv) rpc(t *testing.T, user, message string) caddytest.Response {
 	t.Helper()

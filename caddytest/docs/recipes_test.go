@@ -44,6 +44,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Calls from scripts of other sites":          recipeOrigins,
 	"gRPC service":                               recipeGRPC,
 	"GraphQL query costs":                        recipeGraphQL,
+	"Batches of calls":                           recipeCalls,
 	"A webhook by tenant":                        recipeEvents,
 	"Language-model gateway":                     recipeGateway,
 	"A model server with eight slots":            recipeModel,

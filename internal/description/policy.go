@@ -135,7 +135,7 @@ type Handler struct {
 	RawKey     bool   `json:"raw_key,omitempty"`
 	OnEmptyKey string `json:"on_empty_key,omitempty"`
 
-	// Weight is what counts where WeightFrom, a placeholder or llm, has no weight; 0 is 1.
+	// Weight is what counts where WeightFrom, a placeholder, llm or calls, has no weight; 0 is 1.
 	Weight     int64  `json:"weight,omitempty"`
 	WeightFrom string `json:"weight_from,omitempty"`
 

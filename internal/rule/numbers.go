@@ -113,8 +113,11 @@ func (r *Rule) blocked(p *limiter.Policy, key limiter.EncodedKey, result limiter
 // weightForRequest returns how many units a request takes by a policy. The tokens of a call to a language model are cut
 // to what the policy may ever let pass: a guess must not refuse a request for ever, and the cost settles the rest.
 func (s *Set) weightForRequest(rule *Rule, q *request, policy *limiter.Policy) int64 {
-	if rule.Numbers.WeightFrom.field.kind == tokensField {
+	switch rule.Numbers.WeightFrom.field.kind {
+	case tokensField:
 		return max(1, min(s.tokensOf(rule, q), policy.Capacity()-rule.Reserve.of(policy)))
+	case callsField:
+		return s.callsOf(rule, q)
 	}
 	if given, ok := s.readNumber(rule, "weight", &rule.Numbers.WeightFrom, q, math.MinInt64); ok {
 		return max(1, given) // with a weight below 1 a request would take nothing
@@ -132,6 +135,18 @@ func (s *Set) tokensOf(rule *Rule, q *request) int64 {
 		s.warn(rule, "weight", unreadError{unread})
 	}
 	return tokens
+}
+
+// callsOf returns how many calls a request's body holds. They are not cut to the capacity: an application handles them all.
+func (s *Set) callsOf(rule *Rule, q *request) int64 {
+	if q.body == nil {
+		return rule.Numbers.Weight
+	}
+	calls, unread := q.body.Calls(rule.Numbers.Weight)
+	if unread != bodyvalue.ReasonNone {
+		s.warn(rule, "weight", unreadError{unread})
+	}
+	return calls
 }
 
 // WordUnlimited is the value of a limit's placeholder that leaves the rule out.

@@ -45,25 +45,36 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 // of a weight that is an estimate of these.
 const TokensOfModel = "llm"
 
+// CallsOfBatch is the source of a weight that is how many calls the body holds.
+const CallsOfBatch = "calls"
+
+// weightWords are the sources of weights that are no placeholders.
+var weightWords = map[string]fieldKind{TokensOfModel: tokensField, CallsOfBatch: callsField}
+
 // The names of options in warnings and errors.
 const (
 	wordCost = "cost"
 	wordKey  = "key"
 )
 
-// ParseWeight reads what the weight comes from: a placeholder, or the word llm for an estimate of the tokens of a call to a
-// language model. Empty: nothing.
+// ParseWeight reads what the weight comes from: a placeholder; the word llm for an estimate of the tokens of a call to a language
+// model; or the word calls for the number of calls in a body. Empty: nothing.
 func ParseWeight(text string) (Placeholder, error) {
-	switch {
-	case text == TokensOfModel:
-		return Placeholder{Name: text, field: field{kind: tokensField}}, nil
-	case strings.EqualFold(strings.Trim(text, "{}"), TokensOfModel):
-		return Placeholder{}, fmt.Errorf("weight %s: write %s, without braces and in lower case", text, TokensOfModel)
-	case text != "" && text[0] != '{' && PlaceholderFor(text) == "":
-		return Placeholder{}, fmt.Errorf("weight %s: use %s, or one placeholder such as {http.vars.plan_limit}", text, TokensOfModel)
+	if IsWeightWord(text) {
+		return Placeholder{Name: text, field: field{kind: weightWords[text]}}, nil
+	}
+	if word := strings.ToLower(strings.Trim(text, "{}")); IsWeightWord(word) {
+		return Placeholder{}, fmt.Errorf("weight %s: write %s, without braces and in lower case", text, word)
+	}
+	if text != "" && text[0] != '{' && PlaceholderFor(text) == "" {
+		return Placeholder{}, fmt.Errorf("weight %s: use %s, %s, or one placeholder such as {http.vars.plan_limit}",
+			text, TokensOfModel, CallsOfBatch)
 	}
 	return ParsePlaceholder("weight", text)
 }
+
+// IsWeightWord reports whether a text is a source of weights that is no placeholder, which needs no number behind it.
+func IsWeightWord(text string) bool { return weightWords[text] != noField }
 
 // newPlaceholder returns the placeholder of a name. The handlers map and vars may set any name. Only shorthands of the
 // Caddyfile, and misspelled ones, are refused.
@@ -93,8 +104,11 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 
 // isOfBody reports whether the value is one of the request's body.
 func (p *Placeholder) isOfBody() bool {
-	return p.field.kind == bodyField || p.field.kind == tokensField
+	return p.field.kind == bodyField || p.isWord()
 }
+
+// isWord reports whether the value comes from the body by a word, and is that of no placeholder.
+func (p *Placeholder) isWord() bool { return p.field.kind == tokensField || p.field.kind == callsField }
 
 // firstRequests is after how many empty values a placeholder's name is reported as probably wrong.
 const firstRequests = 100
@@ -148,6 +162,7 @@ const (
 	credentialUserField // the user of Basic
 	bodyField
 	tokensField // the estimate of a language model's tokens, which is no placeholder
+	callsField  // the number of calls, which is no placeholder
 )
 
 // fieldNames are the placeholders of fields without a name of their own.
@@ -260,6 +275,9 @@ func (p *Placeholder) planBody(plan *bodyplan.Plan) bool {
 		return true
 	case tokensField:
 		plan.AddTokens()
+		return true
+	case callsField:
+		plan.AddCalls()
 		return true
 	}
 	return false

@@ -349,7 +349,7 @@ func (r *Rule) refusesWithoutKey(reason error) bool {
 func (r *Rule) Placeholders() (names []string) {
 	names = r.Key.Placeholders()
 	for _, p := range []*Placeholder{&r.Numbers.LimitFrom, &r.Numbers.BurstFrom, &r.Numbers.WeightFrom} {
-		if p.Name != "" && p.field.kind != tokensField {
+		if p.Name != "" && !p.isWord() {
 			names = append(names, p.Name)
 		}
 	}

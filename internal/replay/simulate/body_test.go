@@ -57,6 +57,11 @@ const bodySite = `:8080 {
 			window 1h
 			weight llm 30
 		}
+		policy calls {
+			limit 100
+			window 1h
+			weight calls 30
+		}
 		policy plain {
 			limit 100
 			window 1h
@@ -82,9 +87,10 @@ func TestReplay_bodies(t *testing.T) {
 	for _, d := range v.Decisions {
 		met[r.Policies()[d.Policy].Name] = d
 	}
-	assert.ErrorIf(t, v.Outcome != replay.Allowed || len(met) != 4, "a request: %+v", v)
+	assert.ErrorIf(t, v.Outcome != replay.Allowed || len(met) != 5, "a request: %+v", v)
 	assert.ErrorIf(t, met["by-address"].Key != "%ip:192.0.2.1" || !met["skipped"].LeftOut, "the keys: %+v", met)
 	assert.Equal(t, met["tokens"].Weight, 30, "the weight")
+	assert.Equal(t, met["calls"].Weight, 1, "the weight of calls")
 	assert.Equal(t, met["plain"].Weight, 1, "the weight of another policy")
 
 	get := visitOf("h")
@@ -101,6 +107,7 @@ func TestReplay_bodies(t *testing.T) {
 		"policy expression: requests whose body its match would go by" + so + "1",
 		"policy pages: requests whose body its match would go by" + so + "1",
 		"policy tokens: requests whose body its limit and weight would go by" + so + "1",
+		"policy calls: requests whose body its weight would go by" + so + "1",
 	}, "\n"), "the warnings")
 }
 
