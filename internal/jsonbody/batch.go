@@ -16,8 +16,8 @@ type Batch struct {
 }
 
 // callNames are the members of which a call has one at least: the method of JSON-RPC, the query of GraphQL, and what stands for a
-// query that the server has kept (GraphQL over HTTP, "Persisted Documents"; Apollo's persisted queries; Relay). The id of JSON-RPC
-// is none of them, since responses have one too.
+// query that the server has kept (GraphQL over HTTP, "Persisted Documents"; Apollo's persisted queries; Relay). An id is none of
+// them, since responses of JSON-RPC have one too.
 var callNames = newCallNames()
 
 func newCallNames() *RequestPlan {
