@@ -3,7 +3,6 @@ package jsonbody
 import (
 	"bytes"
 	"math"
-	"math/bits"
 	"unicode"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
@@ -67,13 +66,22 @@ func (r *Request) beginMember() {
 	}
 }
 
+// wholeNameOfMember counts a batch's member as [Request.nameOfMember] does, by a name that stands in one piece without escapes. Most
+// are told apart at once.
+func (r *Request) wholeNameOfMember(name []byte, ascii bool) {
+	switch {
+	case len(name) < len("query"): // the shortest one; no other case or joint makes it shorter
+	case string(name) == "method", string(name) == "query":
+		r.countCall()
+	default:
+		longest := min(len(name), r.plan.longest)
+		r.nameOfMember(name[:longest], ascii, longest < len(name), hasOuterSpace(name))
+	}
+}
+
 // nameOfMember counts a batch's member as a call if the name may be one of a call. A long name is cut. Further names of the
 // member are not looked at then.
 func (r *Request) nameOfMember(name []byte, ascii, isCut, isSpaced bool) {
-	if string(name) == "method" || string(name) == "query" { // as clients write them
-		r.countCall()
-		return
-	}
 	if isSpaced {
 		name = bytes.TrimFunc(name, unicode.IsSpace)
 	}
@@ -90,11 +98,7 @@ func (r *Request) countCall() {
 
 // mayHave reports whether parsers may take a name, without white space around it, for one at the root.
 func (p *RequestPlan) mayHave(name []byte, ascii, isCut bool) bool {
-	root := &p.places[0]
-	if len(name) < bits.TrailingZeros64(root.lengths) { // the shortest one
-		return false
-	}
-	spelled := spellingOf(name, ascii, isCut)
+	root, spelled := &p.places[0], spellingOf(name, ascii, isCut)
 	if !root.mayHave(&spelled) {
 		return false
 	}

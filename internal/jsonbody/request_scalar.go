@@ -31,11 +31,12 @@ func (r *Request) beginName(data []byte, i int) int {
 		return r.fail(bodyvalue.ReasonUTF8)
 	}
 	r.state, r.at = wantColon, nowhere
-	switch longest := min(len(name), r.plan.longest); r.depth {
+	switch r.depth {
 	case r.led:
+		longest := min(len(name), r.plan.longest)
 		r.at = r.nameOnPath(name[:longest], ascii, longest < len(name), hasOuterSpace(name))
 	case r.member:
-		r.nameOfMember(name[:longest], ascii, longest < len(name), hasOuterSpace(name))
+		r.wholeNameOfMember(name, ascii)
 	}
 	return i + n + 1
 }
