@@ -21,8 +21,10 @@ type Settings struct {
 	// Window is the window's length, whole microseconds, from 1ms.
 	Window time.Duration
 
-	// Calendar makes the windows periods of the calendar: day, week, month or year. Weeks begin on Monday. There is no
-	// Window then. The algorithm is fixed_window, which may be left out. Default: windows of one length.
+	// Calendar makes the windows periods of the calendar: day, week, month or year, or one with where it begins, such as
+	// day@06:00, week@wednesday or month@15; month@29 to month@31 begin on the last day of a shorter month. Weeks begin on
+	// Monday otherwise. There is no Window then. The algorithm is fixed_window, which may be left out. Counts begin anew
+	// if it changes. Default: windows of one length.
 	Calendar string
 
 	// Location is the time zone of calendar periods, nil: UTC. It must not be [time.Local], which may differ

@@ -46,7 +46,7 @@ func newPolicy(s Settings, leastTick int64) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	id := s.Name + ":" + a.Code + windowCode(time.Duration(t.Window*t.Tick)*time.Microsecond, t.Tick)
+	id := s.Name + ":" + a.Code + windowCode(time.Duration(t.Window*t.Tick)*time.Microsecond, t.Tick) + s.calendar().Code()
 	s.Ban = slices.Clone(s.Ban)
 	p := &Policy{Settings: s, Terms: kernel.Terms{
 		Algorithm: a, Params: t, ID: id, Ban: newBan(s), Refunds: s.Refunds, CountsRunning: s.MaxConcurrent != 0,
@@ -80,6 +80,14 @@ func (p *Policy) withLimit(limit, burst int64) (*Policy, error) {
 	} else {
 		s.Limit = limit
 	}
+	return newPolicy(s, p.Params.Tick)
+}
+
+// MonthsFrom returns the policy, which counts in calendar months, with months that begin on a day from 1 to 31. Each day has
+// states of its own.
+func (p *Policy) MonthsFrom(day int) (*Policy, error) {
+	s := p.Settings
+	s.Calendar = kernel.MonthFrom(day).String()
 	return newPolicy(s, p.Params.Tick)
 }
 

@@ -23,9 +23,10 @@ type Settings struct {
 	// Window is the window's length, whole microseconds, from 1ms.
 	Window time.Duration
 
-	// Calendar makes the windows periods of the calendar: one of [Calendars]. Weeks begin on Monday. There
-	// is no Window then; [Policy.Settings] has the length of the longest period in its place. The algorithm
-	// is [FixedWindow], which may be left out. Default: windows of one length.
+	// Calendar makes the windows periods of the calendar: one of [Calendars], or one with where it begins, such as
+	// day@06:00, week@wednesday or month@15; month@29 to month@31 begin on the last day of a shorter month. Weeks begin on
+	// Monday otherwise. There is no Window then; [Policy.Settings] has the length of the longest period in its place. The
+	// algorithm is [FixedWindow], which may be left out. Counts begin anew if it changes. Default: windows of one length.
 	Calendar string
 
 	// Location is the time zone of calendar periods, nil: UTC. It must not be [time.Local], which may differ
@@ -86,6 +87,9 @@ func (s *Settings) setDefaults() {
 		return
 	}
 	if s.Calendar != "" {
+		if IsCalendar(s.Calendar) {
+			s.Calendar = s.calendar().String() // month@1 is month
+		}
 		if s.Algorithm == "" {
 			s.Algorithm = FixedWindow
 		}
@@ -114,9 +118,15 @@ func (s *Settings) algorithm() *kernel.Algorithm {
 	return kernel.Named(s.Algorithm)
 }
 
-// longestPeriod returns the nominal length of the longest calendar period.
+// calendar returns the calendar of the settings, the zero value where there is none or it is unknown.
+func (s *Settings) calendar() kernel.Calendar {
+	c, _ := kernel.ParseCalendar(s.Calendar)
+	return c
+}
+
+// longestPeriod returns the nominal length of the longest calendar period, 0 for an unknown one.
 func (s *Settings) longestPeriod() time.Duration {
-	return time.Duration(kernel.Unit(s.Calendar).Days()) * 24 * time.Hour
+	return time.Duration(s.calendar().Unit.Days()) * 24 * time.Hour
 }
 
 // Equal reports whether two settings allow the same. It compares all fields, so that none can be forgotten.
@@ -237,6 +247,12 @@ const (
 	// MaxRunning is the largest [Settings].MaxConcurrent.
 	MaxRunning = 1_000_000_000
 )
+
+// IsCalendar reports whether [Settings.Calendar] may have a text.
+func IsCalendar(text string) bool {
+	_, ok := kernel.ParseCalendar(text)
+	return ok
+}
 
 // Calendars lists the calendar periods that [Settings.Calendar] may name, the shortest first.
 func Calendars() []string {

@@ -82,7 +82,8 @@ func (s *Settings) checkCalendar() error {
 	case s.Calendar == "":
 		return nil
 	case s.longestPeriod() == 0:
-		return &FieldError{"Calendar", strconv.Quote(s.Calendar), fmt.Sprintf("use one of %v", Calendars())}
+		return &FieldError{"Calendar", strconv.Quote(s.Calendar), fmt.Sprintf("use one of %v, "+
+			"or one with where it begins, such as day@06:00, week@wednesday or month@15", Calendars())}
 	case s.Algorithm != FixedWindow:
 		return &FieldError{"Algorithm", s.Algorithm, "calendar periods are counted by " + FixedWindow + " alone; leave the algorithm out"}
 	case s.Window != s.longestPeriod():
@@ -238,6 +239,6 @@ func newCalendarParams(s Settings) kernel.Params {
 	return kernel.Params{
 		Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: 1,
 		Window: s.Window.Microseconds(), Full: s.Window.Microseconds(), MaxDebt: MaxCharge,
-		Periods: kernel.NewPeriods(kernel.Unit(s.Calendar), s.Location),
+		Periods: kernel.NewPeriods(s.calendar(), s.Location),
 	}
 }

@@ -251,9 +251,12 @@ func TestSettings_bans(t *testing.T) {
 }
 
 func TestCalendar_settings(t *testing.T) {
+	const unknown = `: use one of [day week month year], or one with where it begins, such as day@06:00, week@wednesday or month@15`
 	berlin := storetest.Zone(t, "Europe/Berlin")
 	for want, s := range map[string]limiter.Settings{
-		`Calendar "decade": use one of [day week month year]`:                                               {Calendar: "decade"},
+		`Calendar "decade"` + unknown:   {Calendar: "decade"},
+		`Calendar "month@32"` + unknown: {Calendar: "month@32"},
+		`Calendar "hour@5"` + unknown:   {Calendar: "hour@5"},
 		`Algorithm gcra: calendar periods are counted by fixed_window alone; leave the algorithm out`:       {Calendar: "day", Algorithm: limiter.GCRA},
 		`Window 1h0m0s: a calendar period is a window of its own; leave one of them out`:                    {Calendar: "day", Window: time.Hour},
 		`Location Local: nodes may differ in it; name a time zone such as Europe/Berlin`:                    {Calendar: "day", Location: time.Local},
@@ -266,15 +269,21 @@ func TestCalendar_settings(t *testing.T) {
 		_, err := limiter.NewPolicy(s)
 		assert.ErrorIf(t, err == nil || err.Error() != want, "got  %v\nwant %s", err, want)
 	}
-	for code, unit := range map[string]string{"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year"} {
+	for code, unit := range map[string]string{
+		"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year", "p1d@0600": "day@06:00", "p7d@3": "week@wednesday", "p31d@31": "month@31",
+	} {
 		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
 		assert.ErrorIf(t, p.ID != "p:"+code || !wire.CodePattern.MatchString(code), "%s: %s", unit, p.ID)
 		assert.Equal(t, p.LargestLimit(), limiter.MaxCharge, "the largest limit per %s", unit)
 		s := p.Settings
 		again := s
 		again.Location = storetest.Zone(t, "Europe/Berlin")
-		assert.ErrorIf(t, !s.Equal(again) || s.Window != time.Duration(kernel.Unit(unit).Days())*24*time.Hour,
+		period, _, _ := strings.Cut(unit, "@")
+		assert.ErrorIf(t, !s.Equal(again) || s.Window != time.Duration(kernel.Unit(period).Days())*24*time.Hour,
 			"%v, %v", s, again)
+		if again.Calendar = period; s.Equal(again) != (period == unit) {
+			t.Errorf("%v, %v", s, again)
+		}
 		if again.Location = time.UTC; s.Equal(again) {
 			t.Errorf("%v equals %v", s, again)
 		}

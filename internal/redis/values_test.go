@@ -31,6 +31,9 @@ func TestRedis_values(t *testing.T) {
 	for _, calendar := range limiter.Calendars() {
 		kept = append(kept, limiter.Settings{Name: "calendar-" + calendar, Algorithm: limiter.FixedWindow, Limit: 10, Calendar: calendar, Location: time.UTC})
 	}
+	for name, calendar := range map[string]string{"day-0600": "day@06:00", "week-3": "week@wednesday", "month-15": "month@15"} {
+		kept = append(kept, limiter.Settings{Name: "start-" + name, Algorithm: limiter.FixedWindow, Limit: 10, Calendar: calendar, Location: time.UTC})
+	}
 	for _, settings := range kept {
 		p := storetest.NewPolicy(t, settings)
 		for second, weight := range []int64{3, 1, 1} {

@@ -22,6 +22,13 @@ func periodsHold(t *testing.T, open Open) {
 		{"without the 30th", "day", "Pacific/Apia", "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"},
 		{"week 53", "week", "UTC", "2026-12-28T00:00:00Z", "2027-01-04T00:00:00Z"},
 		{"February of a leap year", "month", "UTC", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
+		{"from the 15th", "month@15", "Europe/Berlin", "2026-03-15T00:00:00+01:00", "2026-04-15T00:00:00+02:00"},
+		{"from the 31st of February", "month@31", "UTC", "2026-02-28T00:00:00Z", "2026-03-31T00:00:00Z"},
+		{"from the 29th of a leap year", "month@29", "UTC", "2028-02-29T00:00:00Z", "2028-03-29T00:00:00Z"},
+		{"from Wednesday", "week@wednesday", "Europe/Berlin", "2026-10-21T00:00:00+02:00", "2026-10-28T00:00:00+01:00"},
+		{"from six", "day@06:00", "America/Santiago", "2026-09-05T06:00:00-04:00", "2026-09-06T06:00:00-03:00"},
+		{"from a time that is left out", "day@02:30", "Europe/Berlin", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"},
+		{"from a time that comes twice", "day@02:30", "Europe/Berlin", "2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"},
 		{"a leap year", "year", "America/New_York", "2028-01-01T00:00:00-05:00", "2029-01-01T00:00:00-05:00"},
 	} {
 		for _, s := range open(t) {
@@ -77,6 +84,26 @@ func zonesChange(t *testing.T, open Open) {
 		}
 		if r = s.Play(t, at, other, limiter.MaxCharge-8); !r.Passes() || r.Remaining != 0 {
 			t.Errorf("%s, with a limit of 2^52: %+v", s.Name, r)
+		}
+	}
+}
+
+// startsChange changes where months begin: each start has counts of its own, and goes on with them. The month's own start is
+// written as none.
+func startsChange(t *testing.T, open Open) {
+	for _, s := range open(t) {
+		at := Micros(t, "2026-06-15T12:00:00Z")
+		for _, step := range []struct {
+			calendar  string
+			remaining int64
+		}{
+			{"month", 9}, {"month@15", 9}, {"month@16", 9}, {"month@31", 9}, {"month", 8}, {"month@1", 7}, {"month@15", 8}, {"week@monday", 9},
+			{"week", 8}, {"week@sunday", 9}, {"day", 9}, {"day@00:00", 8}, {"day@12:00", 9}, {"day@12:01", 9},
+		} {
+			p := NewPolicy(t, limiter.Settings{Calendar: step.calendar, Limit: 10})
+			if r := s.Play(t, at, p, 1); r.Remaining != step.remaining {
+				t.Errorf("%s, %s: %d remain, want %d", s.Name, step.calendar, r.Remaining, step.remaining)
+			}
 		}
 	}
 }

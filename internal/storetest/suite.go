@@ -18,6 +18,7 @@ func Run(t *testing.T, open Open) {
 		{"log_refund_tail", logRefundsTail}, {"log_charge_without_room", logChargesWithoutRoom},
 		{"refund_vectors", refundVectorsHold}, {"refund_flood", refundsOfFlood}, {"refund_any_order", refundsInAnyOrder},
 		{"calendar_periods", periodsHold}, {"calendar_zone_changes", zonesChange},
+		{"calendar_start_changes", startsChange},
 		{"lease_vectors", leaseVectorsHold}, {"lease_reserve", leasesLeaveReserve},
 		{"look_vectors", looksTakeNothing}, {"look_beside_take", looksBesideTakes}, {"look_ban", looksAreBanned},
 	} {

@@ -55,6 +55,9 @@ func TracePolicies(t testing.TB) []*limiter.Policy {
 	add(limiter.Settings{Calendar: "month", Location: zone, Limit: limiter.MaxCharge})
 	add(limiter.Settings{Calendar: "month", Limit: 7, Ban: []time.Duration{time.Second}})
 	add(limiter.Settings{Calendar: "year", Location: zone, Limit: 5})
+	add(limiter.Settings{Calendar: "day@02:30", Location: zone, Limit: 3})
+	add(limiter.Settings{Calendar: "week@wednesday", Limit: 4, Ban: []time.Duration{time.Hour}, BanAfter: 2})
+	add(limiter.Settings{Calendar: "month@31", Location: zone, Limit: 5})
 	return policies
 }
 

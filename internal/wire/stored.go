@@ -93,4 +93,4 @@ func readWhole(numbers []int64, text string) (ok bool) {
 func NodeName(id int64) string { return fmt.Sprintf("%014x", id) }
 
 // CodePattern matches the last part of a key of this module.
-var CodePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms)?$`)
+var CodePattern = regexp.MustCompile(`^[a-z][0-9]+(d|h|m|s|ms|us)(-ms|@[0-9]+)?$`)

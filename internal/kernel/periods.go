@@ -9,7 +9,7 @@ import (
 // Unit is a kind of period.
 type Unit string
 
-// The units. Weeks begin on Monday.
+// The units. Weeks begin on Monday unless they have another start.
 const (
 	unitDay   Unit = "day"
 	unitWeek  Unit = "week"
@@ -33,32 +33,6 @@ func (u Unit) Days() int {
 		return 366
 	}
 	return 0
-}
-
-// first returns the first date of the period that a date is in. Dates are midnights in UTC.
-func (u Unit) first(date time.Time) time.Time {
-	switch u {
-	case unitWeek:
-		return date.AddDate(0, 0, -(int(date.Weekday())+6)%7)
-	case unitMonth:
-		return date.AddDate(0, 0, 1-date.Day())
-	case unitYear:
-		return date.AddDate(0, 0, 1-date.YearDay())
-	}
-	return date
-}
-
-// add returns the first date of the n-th period after the one that begins with a date.
-func (u Unit) add(date time.Time, n int) time.Time {
-	switch u {
-	case unitWeek:
-		return date.AddDate(0, 0, 7*n)
-	case unitMonth:
-		return date.AddDate(0, n, 0)
-	case unitYear:
-		return date.AddDate(n, 0, 0)
-	}
-	return date.AddDate(0, 0, n)
 }
 
 // Bounds are the starts of four periods, one after the other, in microseconds since the Unix epoch. The
@@ -88,21 +62,21 @@ func (b *Bounds) nearest(start int64) int {
 	return nearest
 }
 
-// Periods are the periods of a unit in a time zone. They are safe for concurrent use.
+// Periods are the periods of a calendar in a time zone. They are safe for concurrent use.
 type Periods struct {
-	unit  Unit
+	of    Calendar
 	zone  *time.Location
 	ahead int64 // by how many microseconds the right time is ahead of the clock that instants are read from
 	last  atomic.Pointer[Bounds]
 }
 
-// NewPeriods returns the periods of a unit in a time zone.
-func NewPeriods(unit Unit, zone *time.Location) *Periods { return &Periods{unit: unit, zone: zone} }
+// NewPeriods returns the periods of a calendar in a time zone.
+func NewPeriods(of Calendar, zone *time.Location) *Periods { return &Periods{of: of, zone: zone} }
 
 // By returns the same periods for a clock that is that many microseconds behind the right time. A clock that is an hour
 // slow, say, finds each period an hour earlier.
 func (p *Periods) By(ahead int64) *Periods {
-	return &Periods{unit: p.unit, zone: p.zone, ahead: ahead}
+	return &Periods{of: p.of, zone: p.zone, ahead: ahead}
 }
 
 // Around returns the bounds around an instant, in microseconds since the Unix epoch. It works them out once
@@ -124,10 +98,10 @@ func (p *Periods) Around(micros int64) *Bounds {
 func (p *Periods) around(micros int64) Bounds {
 	const before, after = 3, 5
 	now := time.UnixMicro(micros).In(p.zone)
-	first := p.unit.first(time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC))
+	first := p.of.first(time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC))
 	starts := make([]int64, 0, before+after)
 	for n := -before; n < after; n++ {
-		starts = append(starts, midnight(p.unit.add(first, n), p.zone).UnixMicro())
+		starts = append(starts, firstAt(p.of.add(first, n), p.zone).UnixMicro())
 	}
 	starts = slices.Compact(starts)
 	i := len(starts) - 3
@@ -149,12 +123,13 @@ const (
 	stride = 6 * 3600
 )
 
-// midnight returns the first instant in a zone whose date is the given one or a later one. The date is a
-// midnight in UTC. It walks the zone's transitions: of days without a first hour [time.Date] returns an
+// firstAt returns the first instant at which clocks of a zone show a time or a later one. The time is given as if it were
+// one of UTC. If the clocks leave it out, that is the first instant behind it; if it comes twice, its first. firstAt
+// walks the zone's transitions: of days without a first hour [time.Date] returns an
 // instant of the day before in zones west of Greenwich, and [time.Time.ZoneBounds] ends before it begins on some
 // last days of December.
-func midnight(date time.Time, zone *time.Location) time.Time {
-	wall, at := date.Unix(), date.Unix()-farthest
+func firstAt(shown time.Time, zone *time.Location) time.Time {
+	wall, at := shown.Unix(), shown.Unix()-farthest
 	for offset := offsetAt(at, zone); ; {
 		end, next := at+stride, offsetAt(at+stride, zone)
 		changes := end
