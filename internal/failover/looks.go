@@ -1,6 +1,8 @@
 package failover
 
 import (
+	"strings"
+
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
@@ -98,7 +100,7 @@ func (u *unsettled) looksIn(p *limiter.Policy) (units int64) {
 	for s := range u.shards.All() {
 		s.mu.Lock()
 		for name, q := range s.quotas {
-			if name.Policy == p.ID {
+			if of, _, _ := strings.Cut(name.Policy, ":"); of == p.Name() { // of months from any day
 				units += q.looking
 			}
 		}

@@ -186,7 +186,7 @@ func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 	}
 	for i := range peeks {
 		p := &peeks[i]
-		if p.dryRun != f.DryRun || !p.check.SameQuota(&limiter.Check{Policy: f.Rule.Policy, Key: f.Key}) {
+		if p.dryRun != f.DryRun || p.check.Policy.Name() != f.Rule.Policy.Name() || p.check.Key != f.Key {
 			continue
 		}
 		explained.Decision, explained.Weight, explained.Reserve = p.decision(), p.check.Weight, p.check.Reserve

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
@@ -21,23 +22,32 @@ type numbers struct {
 	// max_concurrent. The zero value: the number is fixed.
 	WeightFrom, LimitFrom, BurstFrom Placeholder
 
+	// DayFrom is the placeholder of the day on which a client's months begin. The rule's policy has months from the day that
+	// counts if the placeholder has none. The zero value: all clients have these.
+	DayFrom Placeholder
+
 	// Unlimited says that the rule is left out for requests without a number in LimitFrom. The limit of the rule's
 	// policy then applies to no request.
 	Unlimited bool
 
-	// Variants are the rule's policy with the limits and bursts of requests; required with LimitFrom or BurstFrom.
+	// Variants are the rule's policy with the limits and bursts of requests; required with LimitFrom, BurstFrom or DayFrom.
 	Variants *Variants
 }
 
-// Variants caches the policies that differ from a base policy in limit and burst, as placeholders of requests give
-// them. Variants is safe for concurrent use.
+// Variants caches the policies that differ from a base policy in limit and burst, or in the day that months begin on, as
+// placeholders of requests give them. Variants is safe for concurrent use.
 type Variants struct {
 	base *limiter.Policy
 
 	none  *limiter.Policy // with a limit of 0
 	mu    sync.RWMutex
 	known map[[2]int64]*limiter.Policy
+
+	months [mostDays]atomic.Pointer[Variants] // those whose months begin on each day; nil: no request was of that day
 }
+
+// mostDays is how many days there are that a month may begin on.
+const mostDays = 31
 
 // NewVariants returns an empty cache for a base policy.
 func NewVariants(base *limiter.Policy) *Variants { return &Variants{base: base, none: base.None()} }
@@ -79,7 +89,62 @@ func (v *Variants) withLimit(limit, burst int64) (*limiter.Policy, error) {
 	return p, nil
 }
 
-// checkForRequest fills in the check of a rule whose limit, burst or weight comes from the request or from an override, or
+// monthsFrom returns the policies of the base whose months begin on a day from 1 to 31. All callers get the same ones for a
+// day. The base counts in months.
+func (v *Variants) monthsFrom(day int) (*Variants, error) {
+	at := &v.months[day-1]
+	if known := at.Load(); known != nil {
+		return known, nil
+	}
+	base, err := v.base.MonthsFrom(day)
+	if err != nil {
+		return nil, err
+	}
+	at.CompareAndSwap(nil, NewVariants(base))
+	return at.Load(), nil
+}
+
+// EachDay returns a policy with months from each day on.
+func (v *Variants) EachDay(p *limiter.Policy) (policies []*limiter.Policy) {
+	for day := range mostDays {
+		if moved, err := v.moved(p, day+1); err == nil {
+			policies = append(policies, moved)
+		}
+	}
+	return policies
+}
+
+// moved returns a policy, which differs from the base in its limit alone, with months that begin on a day.
+func (v *Variants) moved(p *limiter.Policy, day int) (*limiter.Policy, error) {
+	months, err := v.monthsFrom(day)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.ID == months.base.ID:
+		return p, nil
+	case p.Limit() == months.base.Limit():
+		return months.base, nil
+	}
+	return months.withLimit(p.Limit(), 0)
+}
+
+// inMonths returns a policy of a rule with months from the request's day on, as the placeholder has it.
+func (s *Set) inMonths(rule *Rule, q *request, p *limiter.Policy) *limiter.Policy {
+	from := &rule.Numbers.DayFrom
+	text, err := s.placeholderValue(rule, "window", from, q)
+	day, ok := s.parseNumber(rule, "window", from, text, err, 1, mostDays)
+	if !ok {
+		return p
+	}
+	moved, err := rule.Numbers.Variants.moved(p, int(day))
+	if err != nil {
+		s.warn(rule, "window", errImpossible)
+		return p
+	}
+	return moved
+}
+
+// checkForRequest fills in the check of a rule whose limit, burst, months or weight come from the request or from an override, or
 // which some requests only look at, and returns the rule's status. The limit of an override replaces the limit of a placeholder.
 func (s *Set) checkForRequest(rule *Rule, found *Finding, q *request, check *limiter.Check) Status {
 	key, override := found.Key, found.Override
@@ -93,6 +158,9 @@ func (s *Set) checkForRequest(rule *Rule, found *Finding, q *request, check *lim
 	case status == Blocked:
 		*check = rule.blocked(policy, key, limiter.Result{RetryAfter: limiter.Never, ResetAfter: limiter.Never})
 	case status == Counts:
+		if rule.Numbers.DayFrom.Name != "" {
+			policy = s.inMonths(rule, q, policy)
+		}
 		*check = rule.baseCheck
 		check.Policy, check.Key, check.Reserve = policy, key, rule.Reserve.of(policy)
 		if found.Status == Looks {

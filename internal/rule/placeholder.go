@@ -41,6 +41,24 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 	return newPlaceholder(option, name)
 }
 
+// ParseDay reads the placeholder of the day on which a client's months begin; empty: none. One that clients write is
+// refused: each day has a quota of its own.
+func ParseDay(text string) (Placeholder, error) {
+	p, err := ParsePlaceholder("window", text)
+	if err == nil && p.isOfClients() {
+		err = fmt.Errorf("window month@%s: clients write this value, and could use the quotas of 31 days; use {http.auth.user.<name>} of "+
+			"their log-in, or let a map set a placeholder by the key, such as map {http.auth.user.id} {billing_day} { ... }", ShortNames(text))
+	}
+	return p, err
+}
+
+// isOfClients reports whether clients write the value as they like: a part of the request or what a matcher found in one, but
+// not a certificate.
+func (p *Placeholder) isOfClients() bool {
+	ofRequest := strings.HasPrefix(p.Name, "http.request.") && !strings.HasPrefix(p.Name, "http.request.tls.client.")
+	return ofRequest || p.field.kind != noField || strings.HasPrefix(p.Name, "http.regexp.") || p.Name == "http.vars.client_ip"
+}
+
 // TokensOfModel is the source of a cost that is the tokens of a language model's answer, as the known APIs report them, and
 // of a weight that is an estimate of these.
 const TokensOfModel = "llm"

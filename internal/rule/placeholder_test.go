@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -212,6 +213,53 @@ func TestVariants_with_together(t *testing.T) {
 		requests.Wait()
 		for _, p := range policies {
 			assert.FatalIf(t, p == nil || p != policies[0], "two policies of limit %d", limit)
+		}
+	}
+}
+
+// TestVariants_monthsFrom has many requests bring the same new day at once: all get one policy, with the limit that it had.
+func TestVariants_monthsFrom(t *testing.T) {
+	base := assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "months", Calendar: "month@5", Limit: 7}))(t)
+	v := NewVariants(base)
+	higher := assert.NoError(v.withLimit(9, 0))(t)
+	for _, of := range []*limiter.Policy{base, higher} {
+		for day := 1; day <= mostDays; day++ {
+			var policies [8]*limiter.Policy
+			var requests sync.WaitGroup
+			for i := range policies {
+				requests.Go(func() { policies[i], _ = v.moved(of, day) })
+			}
+			requests.Wait()
+			for _, p := range policies {
+				assert.FatalIf(t, p == nil || p != policies[0] || p.Limit() != of.Limit(), "day %d of limit %d: %v", day, of.Limit(), p)
+			}
+			want := "months:p31d@" + strconv.Itoa(day)
+			if day == 1 {
+				want = "months:p31d"
+			}
+			assert.Equal(t, policies[0].ID, want, "the states of day %d", day)
+			assert.ErrorIf(t, (policies[0] == of) != (day == 5), "day %d: the policy itself", day)
+		}
+		assert.Equal(t, len(v.EachDay(of)), 31, "the policies of all days")
+	}
+}
+
+// TestParseDay refuses what clients write.
+func TestParseDay(t *testing.T) {
+	for _, name := range []string{
+		"http.auth.user.billing_day", "http.auth.user.id", "http.vars.day", "billing_day", "http.request.tls.client.subject", "file./run/day", "env.DAY",
+	} {
+		_, err := ParseDay("{" + name + "}")
+		assert.ErrorIf(t, err != nil, "%s: %v", name, err)
+	}
+	for _, name := range []string{
+		"http.request.header.X-Day", "http.request.header.Authorization", "http.request.cookie.day", "http.request.uri.query.day", "http.request.uri.path.1",
+		"http.request.uri.path", "http.request.uri", "http.request.orig_uri.path", "http.request.host.labels.0", "http.request.body", "http.request.method",
+		"http.redis_ratelimit.json.day", "http.redis_ratelimit.form.day", "http.regexp.day.1", "http.vars.client_ip",
+	} {
+		_, err := ParseDay("{" + name + "}")
+		if err == nil || !strings.Contains(err.Error(), "clients write this value") || !strings.Contains(err.Error(), "{http.auth.user.<name>}") {
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (r *Rule) prepare() {
 	if r.looking = (looking{}); r.CountIf != nil && !r.estimates() {
 		r.looking = lookingOf(r.InFlight, r.Key.isOfAddressAlone())
 	}
-	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name == "" && len(r.Count) == 0
+	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name+n.DayFrom.Name == "" && len(r.Count) == 0
 	r.baseCheck = limiter.Check{
 		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.of(r.Policy), Refundable: r.refunds(), Charges: r.Cost.From != "", Unit: r.Unit(),
 	}
@@ -312,11 +312,11 @@ func (s *Set) Only(policy string) *Set {
 }
 
 // RuleOf returns the first rule that a check may come from. The policy of the check is the rule's, or differs from it
-// in limit and burst alone, so that both have one ID.
+// in limit, burst and the day that months begin on, so that both have one name.
 func (s *Set) RuleOf(check *limiter.Check) *Rule {
-	id := check.Policy.ID
+	name := check.Policy.Settings.Name
 	for i := range s.Rules {
-		if s.Rules[i].Policy.ID == id {
+		if s.Rules[i].Policy.Settings.Name == name {
 			return &s.Rules[i]
 		}
 	}
