@@ -186,11 +186,18 @@ func (a *App) serveExplain(
 	return *report, report.Error != "", nil
 }
 
-// quotas returns checks of a key's quota, and of those of its passes. That of a pass stands alone.
-func (r *registeredPolicy) quotas(p *limiter.Policy, key limiter.EncodedKey, overridden bool) []limiter.Check {
+// quotas returns checks of a key's quota, and of those of its passes. That of a pass stands alone. If a placeholder has the day
+// on which a client's months begin, they are the quotas of all days.
+func (r *registeredPolicy) quotas(p *limiter.Policy, key limiter.EncodedKey, overridden bool) (checks []limiter.Check) {
+	if r.identity.dayFrom != "" {
+		for _, months := range r.variants.EachDay(p) {
+			checks = append(checks, limiter.Check{Policy: months, Key: key})
+		}
+		return checks
+	}
 	c := r.identity.challenge
 	client, number, isPass := rule.CutPass(key)
-	checks := []limiter.Check{{Policy: p, Key: client}}
+	checks = []limiter.Check{{Policy: p, Key: client}}
 	if isPass {
 		c.Admit(&checks[0], number, r.variants, overridden)
 		return checks

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -214,10 +215,14 @@ func (a *App) serveState(
 	override, blocked := a.overrideOfKey(registered.policy.Name(), client)
 	policy, status := rule.UnderOverride(override, registered.policy)
 	checks := registered.quotas(policy, *key, override != nil)
+	days := ""
+	if registered.identity.dayFrom != "" {
+		checks, days = monthsInUse(ctx, stores, checks, policy)
+	}
 	check := checks[0]
 	report = adminapi.StateReport{
 		Policy: registered.policy.Name(), Key: display.EscapeKey(key.String()),
-		Hint:     cmp.Or(hint, blocked),
+		Hint:     cmp.Or(hint, blocked, days),
 		Override: routetrace.Override(override), DryRun: a.enforcesNowhere(registered.policy.Name(), *key),
 	}
 	if units, lasts := stores.Leased(registered.policy.Name(), *key); units > 0 {
@@ -230,7 +235,7 @@ func (a *App) serveState(
 	if status == rule.Counts {
 		report.Passes = passesInUse(ctx, stores, checks[1:], err != nil)
 	}
-	if err == nil || stores.HasLocalState(registered.policy, *key) {
+	if err == nil || stores.HasLocalState(check.Policy, *key) {
 		if status == rule.Blocked {
 			source, check.Result = rule.SourceOverride, rule.BlockResult(override, a.overrides.Now())
 		}
@@ -247,12 +252,47 @@ func (a *App) serveState(
 		if registered.policy.CountsRunning {
 			report.Node = stores.Redis.Store.NodeName()
 		}
-		err = cmp.Or(err, addStored(ctx, stores.Redis, &report, registered.policy, *key))
+		err = cmp.Or(err, addStored(ctx, stores.Redis, &report, check.Policy, *key))
 	}
 	if err != nil {
 		report.Error = adminapi.UnavailableText(err)
 	}
 	return report, err != nil, nil
+}
+
+// monthsInUse returns, of the checks of a key whose months begin on each day, the one from which most was taken: a request has the
+// day, and an operator's question has no request. Without any it is the policy's own. The hint names the day, and others
+// that were taken from, as after a change of the client's day.
+func monthsInUse(
+	ctx context.Context, stores *storepool.Stores, checks []limiter.Check, own *limiter.Policy,
+) (used []limiter.Check, hint string) {
+	var failed atomic.Bool
+	eachAtOnce(len(checks), func(i int) bool {
+		if !failed.Load() {
+			_, err := stores.Peek(ctx, &checks[i])
+			failed.Store(failed.Load() || err != nil)
+		}
+		if failed.Load() {
+			stores.PeekLocal(&checks[i])
+		}
+		return true
+	})
+	slices.SortStableFunc(checks, func(a, b limiter.Check) int { return cmp.Compare(a.Result.Remaining, b.Result.Remaining) })
+	var days []string
+	for i := range checks {
+		if checks[i].Result.ResetAfter > 0 {
+			_, day, _ := strings.Cut(checks[i].Policy.Settings.Calendar, startMark)
+			days = append(days, cmp.Or(day, "1"))
+		}
+	}
+	if len(days) == 0 {
+		return []limiter.Check{{Policy: own, Key: checks[0].Key}}, ""
+	}
+	hint = "the months of this key begin on day " + days[0]
+	if len(days) > 1 {
+		hint += "; it has taken units in those from day " + strings.Join(days[1:], ", ") + " too"
+	}
+	return checks[:1], hint
 }
 
 // addStored adds the keys in Redis that hold a quota.

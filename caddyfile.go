@@ -117,7 +117,7 @@ func (p *handlerParser) parseArguments(args []string) error {
 			err = p.Errf("%s takes <key> <limit> <window>%s", appName, meant.advice(p.matcher.token))
 		}
 		return err
-	case len(args) == 4 && isCalendar(args[2]):
+	case len(args) == 4 && isPeriod(args[2]):
 		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; a time zone "+
 			"belongs into the block, with the window: window %s %s",
 			appName, args[2], args[3])

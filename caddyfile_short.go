@@ -129,6 +129,3 @@ func windowMeant(word string) string {
 	}
 	return caddyfileopt.DurationMeant(word)
 }
-
-// isCalendar reports whether a word names a kind of calendar period.
-func isCalendar(word string) bool { return slices.Contains(limiter.Calendars(), word) }

@@ -137,16 +137,18 @@ func (p *optionParser) parseCountedHeader(counts *caddyhttp.ResponseMatcher) err
 
 // windowBounds says what a window may be.
 const windowBounds = "a duration above zero and below 142 years such as 500ms, 1m, 24h or 7d, " +
-	"or a calendar period: day, week, " +
-	"month or year"
+	"or a calendar period: day, week, month or year"
 
 // parseWindow reads a duration, or a calendar period and its time zone.
 func (p *optionParser) parseWindow(policy *Policy) error {
-	args := p.RemainingArgs()
-	if len(args) == 2 && !isCalendar(args[0]) && caddyfileopt.DurationMeant(args[0]+args[1]) != "" {
+	args, err := policy.cutDayFrom(p.RemainingArgs())
+	if err != nil {
+		return p.WrapErr(err)
+	}
+	if len(args) == 2 && !isPeriod(args[0]) && caddyfileopt.DurationMeant(args[0]+args[1]) != "" {
 		return p.Errf("window %s %s: a duration has no space; write window %s", args[0], args[1], caddyfileopt.DurationMeant(args[0]+args[1]))
 	}
-	if len(args) == 0 || len(args) > 2 || (len(args) == 2 && !isCalendar(args[0])) || p.NextBlock(p.Nesting()) {
+	if len(args) == 0 || len(args) > 2 || (len(args) == 2 && !isPeriod(args[0])) || p.NextBlock(p.Nesting()) {
 		return p.Errf("window takes one value, %s; behind a calendar period there may be its time zone, "+
 			"such as window month "+
 			"Europe/Berlin", windowBounds)
@@ -168,9 +170,15 @@ func (p *optionParser) parseWindow(policy *Policy) error {
 
 // setWindow sets a duration or a calendar period. The bounds of the window are checked with the policy.
 func (p *optionParser) setWindow(policy *Policy, value string) (err error) {
-	if isCalendar(value) {
-		policy.Calendar = value
-		return nil
+	if isPeriod(value) {
+		policy.Calendar, policy.CalendarStart, _ = strings.Cut(value, startMark)
+		if _, err = policy.cutDayFrom([]string{value}); err == nil {
+			err = checkPeriod(value)
+		}
+		if err != nil {
+			err = p.WrapErr(err)
+		}
+		return err
 	}
 	if meant := windowMeant(value); isCalendar(meant) {
 		return p.Errf("window %s: use %s; write window %s", value, windowBounds, meant)

@@ -73,7 +73,7 @@ func wordsOf(forms []form) (words []string) {
 // once, and with all samples.
 var samples = map[string][]string{
 	"<n>": {"3"}, "<duration>": {"10s"}, "<size>": {"2MiB"}, "<percentage>": {"50%", "80%"}, "<placeholder>": {"{plan}"}, "<name>": {"api"}, "<path>": {"/quota"},
-	"<key>": {"{client_ip}"}, "<passes>": {"5"}, "<limit>": {"100"}, "<window>": {"1m"}, "<time zone>": {"Europe/Berlin"}, "<secret>": {"{env.SECRET}"},
+	"<key>": {"{client_ip}"}, "<passes>": {"5"}, "<limit>": {"100"}, "<window>": {"1m"}, "<time zone>": {"Europe/Berlin"}, "<time>": {"06:00"}, "<weekday>": {"wednesday"}, "<day>": {"15"}, "<secret>": {"{env.SECRET}"},
 	"<text with placeholders>": {"user:{header.X-User}"}, "<sum>": {"usage.total_tokens"}, "<prefix>": {"edge"}, "<file>": {"/etc/a.pem"},
 	"<response matcher>": {"status 4xx", "header X-Failed *"}, "<address, range or private_ranges>": {"192.0.2.1", "2001:db8::/32", "private_ranges"},
 	"<400-599>": {"400"}, "<0-32>": {"24"}, "<0-128>": {"56"}, "<url>": {"redis://127.0.0.1:6379"}, "<host:port or socket>": {"127.0.0.1:6379"},

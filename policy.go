@@ -2,7 +2,6 @@ package redisratelimit
 
 import (
 	"cmp"
-	"errors"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -34,9 +33,19 @@ type Policy struct {
 	// `max_concurrent`.
 	Window caddy.Duration `json:"window,omitempty"`
 
-	// Makes the windows periods of the calendar instead of ones of one length: `day`, `week` (which begins on
-	// Monday), `month` or `year`. Only with `fixed_window`, which is the algorithm then. Default: none.
+	// Makes the windows periods of the calendar instead of ones of one length: `day`, `week`, `month` or
+	// `year`. Only with `fixed_window`, which is the algorithm then. Default: none.
 	Calendar string `json:"calendar,omitempty"`
+
+	// Where the periods of `calendar` begin: of a month the day, from `1` to `31`, where 29 to 31 are the last day of a
+	// shorter month; of a week its first day, such as `wednesday`; of a day the time, such as `06:00`. A time that the
+	// clocks leave out is the first instant behind it, one that comes twice is its first. Default: `1`, `monday`, `00:00`.
+	CalendarStart string `json:"calendar_start,omitempty"`
+
+	// A placeholder of the day on which a client's months begin, from 1 to 31; `calendar_start` is what counts otherwise. Only
+	// with `month`, and with a value that clients do not write, such as `{http.auth.user.billing_day}`. It excludes `ban` and `challenge`.
+	// Default: none.
+	CalendarStartFrom string `json:"calendar_start_from,omitempty"`
 
 	// The time zone of calendar periods, by its name in the IANA database, such as `Europe/Berlin`. Default:
 	// `UTC`.
@@ -210,12 +219,15 @@ var policyOptions = []option[Policy]{
 		apply:  (*Policy).applyLimit,
 		tell:   (*Policy).tellLimit,
 	}, {
-		name: "window", form: "<duration> | day|week|month|year [<time zone>]", shown: true,
+		name: "window", form: windowForm, shown: true,
 		advice: "write window, such as window 1m", words: "period unit interval duration window_size windowMs fill_interval expire",
-		parse:  (*optionParser).parseWindow,
-		check:  (*Policy).checkWindow,
-		settle: (*Policy).settleWindow,
-		tell:   (*Policy).tellWindow,
+		parse:    (*optionParser).parseWindow,
+		check:    (*Policy).checkWindow,
+		excludes: besideDayFrom,
+		isSet:    func(p *Policy) bool { return p.CalendarStartFrom != "" },
+		settle:   (*Policy).settleWindow,
+		apply:    (*Policy).applyDayFrom,
+		tell:     (*Policy).tellWindow,
 	}, {
 		name: "algorithm", form: "sliding_window_counter|sliding_window_log|fixed_window|token_bucket|leaky_bucket|gcra", shown: true,
 		advice: "write algorithm in front, such as algorithm token_bucket",
@@ -330,31 +342,21 @@ var policyOptions = []option[Policy]{
 		tell:     func(_ *Policy, t *telling) { t.handler.Count = routetrace.MatchersText(t.rule.Count) },
 	}, {
 		name: "on_unread", form: "refuse|pass", unusable: "match or count",
-		parse: one(func(p *Policy) *string { return &p.OnUnread }, text),
-		check: oneOf("on_unread", func(p *Policy) *string { return &p.OnUnread }, "refuse", "pass"),
-		apply: func(p *Policy, r *rule.Rule) error { r.PassUnread = p.OnUnread == "pass"; return nil },
-		together: func(p *Policy, _ *limiter.Policy) error {
-			if p.OnUnread != "" && len(p.parsed.MatchBody)+len(p.parsed.CountBody) == 0 {
-				return errors.New("on_unread: match asks for no value of the body, such as match vars {json.method} tools/call; leave it out")
-			}
-			return nil
-		},
+		parse:    one(func(p *Policy) *string { return &p.OnUnread }, text),
+		check:    oneOf("on_unread", func(p *Policy) *string { return &p.OnUnread }, "refuse", "pass"),
+		apply:    func(p *Policy, r *rule.Rule) error { r.PassUnread = p.OnUnread == "pass"; return nil },
+		together: (*Policy).checkUnread,
 		tell: func(p *Policy, t *telling) {
 			if p.OnUnread == "pass" {
 				t.handler.OnUnread = p.OnUnread
 			}
 		},
 	}, {
-		name:  "raw_key",
-		parse: bare(func(p *Policy) *bool { return &p.RawKey }),
-		apply: func(p *Policy, r *rule.Rule) error { r.Key.Raw = p.RawKey; return nil },
-		together: func(p *Policy, _ *limiter.Policy) error {
-			if p.RawKey && (p.parsed.Key.IsFixed() || p.parsed.Key.IsAddress()) {
-				return errors.New("raw_key: the key has no value that has several spellings, such as {header.X-Api-Key} or {path}; leave it out")
-			}
-			return nil
-		},
-		tell: func(p *Policy, t *telling) { t.handler.RawKey = p.RawKey },
+		name:     "raw_key",
+		parse:    bare(func(p *Policy) *bool { return &p.RawKey }),
+		apply:    func(p *Policy, r *rule.Rule) error { r.Key.Raw = p.RawKey; return nil },
+		together: (*Policy).checkRawKey,
+		tell:     func(p *Policy, t *telling) { t.handler.RawKey = p.RawKey },
 	}, {
 		name: "count_if", form: "<response matcher>", lines: "<response matcher>...", once: onceByName,
 		parse:    (*optionParser).parseCountIf,

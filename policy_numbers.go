@@ -7,15 +7,12 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 // This file has what the rows of policyOptions do with options that are numbers, texts and matchers.
@@ -104,46 +101,6 @@ func (p *Policy) applyLimit(r *rule.Rule) (err error) {
 
 func (p *Policy) tellLimit(t *telling) {
 	t.policy.Limit, t.policy.LimitFrom, t.policy.Unlimited = p.Limit, p.LimitFrom, p.Unlimited
-}
-
-// checkWindow refuses a policy without a window, with two, or with a time zone and no calendar.
-func (p *Policy) checkWindow() error {
-	switch {
-	case p.Algorithm != "" && !slices.Contains(limiter.Algorithms(), p.Algorithm): // the limiter's error is about that
-		return nil
-	case p.Window == 0 && p.Calendar == "" && !p.countsRunning():
-		return errors.New("window: missing or zero; use a duration from 1ms such as 1m, or a calendar period such as month")
-	case p.Window != 0 && p.Calendar != "":
-		return errors.New("window, calendar: a policy has one of them; leave one out")
-	case p.TimeZone != "" && p.Calendar == "":
-		return fmt.Errorf("time_zone %s: only a calendar has one; set calendar instead of window, or leave time_zone out",
-			secretfile.Redact(p.TimeZone))
-	}
-	_, err := p.location()
-	return err
-}
-
-// location returns the time zone of calendar periods, nil if there is none.
-func (p *Policy) location() (*time.Location, error) {
-	if p.Calendar == "" || p.TimeZone == "" {
-		return nil, nil //nolint:nilnil // the limiter's default
-	}
-	location, err := time.LoadLocation(p.TimeZone)
-	if err != nil || location == time.Local {
-		return nil, fmt.Errorf("time zone %s: unknown; use a name such as Europe/Berlin or UTC, which is the same on every node",
-			secretfile.Redact(p.TimeZone))
-	}
-	return location, nil
-}
-
-// settleWindow sets the window or the calendar period, whose time zone was checked before.
-func (p *Policy) settleWindow(s *limiter.Settings) {
-	s.Window, s.Calendar = time.Duration(p.Window), p.Calendar
-	s.Location, _ = p.location()
-}
-
-func (p *Policy) tellWindow(t *telling) {
-	t.policy.Window, t.policy.Calendar, t.policy.TimeZone = description.Seconds(p.Window), p.Calendar, t.rule.Policy.Settings.Zone()
 }
 
 // fillAlgorithm sets the default, which depends on the kind of windows. Running requests have none.

@@ -313,3 +313,19 @@ func countIfText(counts *caddyhttp.ResponseMatcher) string {
 	}
 	return cmp.Or(strings.Join(parts, ", "), "any response")
 }
+
+// checkUnread refuses on_unread where no matcher asks for the body.
+func (p *Policy) checkUnread(*limiter.Policy) error {
+	if p.OnUnread != "" && len(p.parsed.MatchBody)+len(p.parsed.CountBody) == 0 {
+		return errors.New("on_unread: match asks for no value of the body, such as match vars {json.method} tools/call; leave it out")
+	}
+	return nil
+}
+
+// checkRawKey refuses raw_key for a key without spellings.
+func (p *Policy) checkRawKey(*limiter.Policy) error {
+	if p.RawKey && (p.parsed.Key.IsFixed() || p.parsed.Key.IsAddress()) {
+		return errors.New("raw_key: the key has no value that has several spellings, such as {header.X-Api-Key} or {path}; leave it out")
+	}
+	return nil
+}

@@ -17,14 +17,14 @@ import (
 // identity is what all uses of a policy's name must have in common besides the settings.
 type identity struct {
 	rule.Prefixes
-	limitFrom, burstFrom string
-	unlimited            bool
-	challenge            rule.Challenge
+	limitFrom, burstFrom, dayFrom string
+	unlimited                     bool
+	challenge                     rule.Challenge
 }
 
 func (p *Policy) identity() identity {
 	_, limitFrom, _ := p.limit()
-	return identity{p.prefixes(), limitFrom, p.BurstFrom, p.Unlimited, p.passes()}
+	return identity{p.prefixes(), limitFrom, p.BurstFrom, p.CalendarStartFrom, p.Unlimited, p.passes()}
 }
 
 // registeredPolicies holds the policies of one configuration by name.
@@ -124,6 +124,9 @@ func describe(s limiter.Settings, id identity) string {
 	}
 	if id.burstFrom != "" {
 		text += ", burst from " + id.burstFrom
+	}
+	if id.dayFrom != "" {
+		text += ", months from " + id.dayFrom
 	}
 	if id.challenge != (rule.Challenge{}) {
 		text += ", challenge " + id.challenge.String()

@@ -41,6 +41,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"One route and the whole site":               recipeRouteAndSite,
 	"Burst and sustained rate":                   recipeBurst,
 	"A budget per month":                         recipeMonth,
+	"A customer's month":                         recipeCustomersMonth,
 	"Calls from scripts of other sites":          recipeOrigins,
 	"gRPC service":                               recipeGRPC,
 	"GraphQL query costs":                        recipeGraphQL,

@@ -28,7 +28,11 @@ type Policy struct {
 	// Window is the length of the window, or Calendar the period in its place, in a time zone.
 	Window   Seconds `json:"window,omitempty"`
 	Calendar string  `json:"calendar,omitempty"`
-	TimeZone string  `json:"time_zone,omitempty"`
+
+	// CalendarStartFrom is the placeholder of the day on which a client's months begin, instead of that of Calendar.
+	CalendarStartFrom string `json:"calendar_start_from,omitempty"`
+
+	TimeZone string `json:"time_zone,omitempty"`
 
 	Burst     int64    `json:"burst,omitempty"`
 	BurstFrom string   `json:"burst_from,omitempty"`

@@ -51,7 +51,14 @@ func (p *Policy) burstText() string { return orElse(p.BurstFrom, p.number(p.Burs
 
 // windowText returns what follows "per": the length of the window, or the calendar period and its time zone.
 func (p *Policy) windowText() string {
-	return WindowText(time.Duration(p.Window), p.Calendar, p.TimeZone)
+	calendar := p.Calendar
+	if unit, day, found := strings.Cut(calendar, "@"); p.CalendarStartFrom != "" {
+		if !found {
+			day = "1"
+		}
+		calendar = unit + "@" + p.CalendarStartFrom + ", else " + day
+	}
+	return WindowText(time.Duration(p.Window), calendar, p.TimeZone)
 }
 
 // WindowText returns a window as [Policy.windowText] does.
