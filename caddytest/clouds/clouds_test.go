@@ -164,7 +164,7 @@ func TestCheck_clouds(t *testing.T) {
 			e := caddytest.RunRatelimit(t, c.env(t), "check", "--config", file, "--json")
 			var findings []struct{ Check, Result, Detail, Advice string }
 			assert.Must(t, json.Unmarshal([]byte(e.Stdout), &findings))
-			if len(findings) != 1 || findings[0].Check != "reachable" || findings[0].Result != "failed" || !strings.Contains(findings[0].Detail, c.want) || e.Code != c.code || e.Stderr != "" {
+			if len(findings) != 2 || findings[1].Check != "key_prefix" || findings[0].Check != "reachable" || findings[0].Result != "failed" || !strings.Contains(findings[0].Detail, c.want) || e.Code != c.code || e.Stderr != "" {
 				t.Errorf("want code %d and %q; got %v", c.code, c.want, e)
 			}
 			if c.want == refusal && !strings.HasSuffix(findings[0].Advice, "of a source of credentials check settings, rights and this machine's clock") {
