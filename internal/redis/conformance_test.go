@@ -20,7 +20,7 @@ func TestStores(t *testing.T) {
 // TestStores_agree_on_random_traces has Lua and Go answer the same.
 func TestStores_agree_on_random_traces(t *testing.T) {
 	t.Parallel()
-	storetest.Agree(t, stores, assert.Rounds[uint64](48, 400))
+	storetest.Agree(t, stores, assert.Rounds[uint64](30, 400))
 }
 
 func TestStores_lease_agree(t *testing.T) {

@@ -21,7 +21,7 @@ func TestLua54(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T){
 		"suite":             func(t *testing.T) { storetest.Run(t, withLua54) },
-		"random_traces":     func(t *testing.T) { storetest.Agree(t, withLua54, assert.Rounds[uint64](12, 400)) },
+		"random_traces":     func(t *testing.T) { storetest.Agree(t, withLua54, assert.Rounds[uint64](8, 400)) },
 		"leases":            func(t *testing.T) { storetest.AgreeOnLeases(t, withLua54, assert.Rounds[uint64](6, 300)) },
 		"concurrency":       func(t *testing.T) { concurrencyVectorsHold(t, redistest.StartLua54(t)) },
 		"concurrency_twins": func(t *testing.T) { concurrencyTwinsAgree(t, redistest.StartLua54(t)) },

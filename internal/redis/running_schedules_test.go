@@ -20,7 +20,7 @@ import (
 // to older data, its clock steps, and nodes lose contact. Time is the test's.
 
 // schedules is how many schedules are played of each kind.
-func schedules() iter.Seq[uint64] { return assert.Seeds(400, 20_000) }
+func schedules() iter.Seq[uint64] { return assert.Seeds(250, 20_000) }
 
 const (
 	scheduleSteps   = 70

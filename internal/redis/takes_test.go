@@ -159,7 +159,7 @@ func TestScripts_agree_on_takes(t *testing.T) {
 		}
 	}
 	for name, all := range kernels {
-		for seed, play := range assert.Plays(t, 8, 80) {
+		for seed, play := range assert.Plays(t, 5, 80) {
 			assert.Must(t, pair.client.FlushDB(t.Context()).Err())
 			pair.now = storetest.Epoch
 			random := rand.New(rand.NewPCG(seed, uint64(len(all))))
