@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/fcgi"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,11 +56,21 @@ func breaking(t *testing.T, after time.Duration) (address string) {
 	return listener.Addr().String()
 }
 
+// slowPHP answers as slowly does, by FastCGI.
+func slowPHP(t *testing.T) (address string) {
+	t.Helper()
+	listener := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() { _ = fcgi.Serve(listener, http.HandlerFunc(slowly)) }()
+	return listener.Addr().String()
+}
+
 // timedSite has a directive that charges the time of the backend around what takes time.
 func timedSite(t *testing.T) string {
 	t.Helper()
 	backend, root := caddytest.Serve(t, slowly), t.TempDir()
 	assert.Must(t, os.WriteFile(filepath.Join(root, "page.txt"), []byte("page"), 0o600))
+	assert.Must(t, os.WriteFile(filepath.Join(root, "page.php"), nil, 0o600))
 	return `root ` + root + `
 	route {
 		redis_ratelimit * {
@@ -80,6 +91,7 @@ func timedSite(t *testing.T) string {
 		rewrite @files /page.txt
 		@page path /page.txt
 		file_server @page
+		php_fastcgi /page.php ` + slowPHP(t) + `
 		reverse_proxy /dead 127.0.0.1:1
 		reverse_proxy /broken ` + breaking(t, 200*time.Millisecond) + `
 		reverse_proxy /impatient ` + backend + ` {
@@ -122,6 +134,7 @@ func TestBackendTime(t *testing.T) {
 			"queued":       {"/queued?wait=50ms", 200, 50 * time.Millisecond, 500 * time.Millisecond, false},
 			"guarded":      {"/guarded?wait=50ms", 200, 50 * time.Millisecond, 300 * time.Millisecond, false},
 			"guarded file": {"/file?wait=9s", 200, 0, 300 * time.Millisecond, true},
+			"php":          {"/page.php?wait=100ms", 200, 100 * time.Millisecond, 0, false},
 			"not let in":   {"/login?break", 502, 100 * time.Millisecond, 0, false},
 			"static":       {"/static", 200, 0, 0, true},
 			"file":         {"/page.txt", 200, 0, 0, true},
