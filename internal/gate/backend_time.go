@@ -13,7 +13,7 @@ import (
 // nothing was answered, it is the time of all handlers behind this one, without what directives of this module further in have
 // held the request for.
 
-// backendTiming is when the handlers behind an exchange were called, and when they answered. The zero value: they were not.
+// backendTiming is when the handlers behind an exchange were called, and when they answered.
 type backendTiming struct {
 	called   clock.Moment
 	answered clock.Moment  // with the header of the final response; 0: they have written none
@@ -21,38 +21,37 @@ type backendTiming struct {
 
 	switched bool // the response begins a WebSocket
 	returned bool // they returned, and did not panic
-	broke    bool // with an error that says that what is behind them broke
 }
 
-// begin begins the timing as the handlers behind are called.
-func (t *backendTiming) begin(d *decision) { t.called, t.held = clock.Now(), d.few().held }
+// newTiming begins a timing as the handlers behind are called.
+func newTiming(d *decision) *backendTiming {
+	return &backendTiming{called: clock.Now(), held: d.few().held}
+}
 
 // end ends the timing with the header of the final response, or with the request.
 func (t *backendTiming) end(d *decision) { t.answered, t.held = clock.Now(), d.few().held-t.held }
 
-// backendTime returns how long a backend has worked for the response that has ended.
+// backendTime returns how long a backend has worked for the response that has ended. A timing without an end ends now.
 func (x *Exchange) backendTime() time.Duration {
-	timing := &x.pending.timing
-	if timing.called == 0 { // the request was refused before
+	timing := x.pending.timing
+	if timing == nil { // the request was refused before
 		return 0
 	}
-	hasAnswered := timing.returned && !timing.broke // if only with an error of Caddy's
-	if timing.answered != 0 {
-		hasAnswered = x.pending.response.Begun // reverse_proxy writes 499 for a client that left
-	} else {
+	if timing.answered == 0 {
 		timing.end(x.decision)
 	}
 	elapsed := timing.answered.Since(timing.called) - timing.held
-	if repl := replacerOf(x.request); repl != nil && hasAnswered {
+	// A response of Caddy to an error has begun too. That of a client that left has not, nor what broke.
+	if repl := replacerOf(x.request); repl != nil && x.pending.response.Begun {
 		return x.timeOfAnswer(repl, elapsed)
 	}
 	return elapsed
 }
 
-// timeOfAnswer returns how long a backend has worked for an answer, for which all handlers have taken the elapsed time. Where
-// nobody was asked but who says whether a request may go on, and Caddy answers, it is 0.
+// timeOfAnswer returns how long a backend has worked for an answer, for which all handlers have taken the elapsed time. It is
+// 0 where Caddy answers, and no backend was asked but that which says whether a request may go on.
 func (x *Exchange) timeOfAnswer(repl *caddy.Replacer, elapsed time.Duration) time.Duration {
-	timing, proxies := &x.pending.timing, x.limiter.proxies.of(x.request)
+	timing, proxies := x.pending.timing, x.limiter.proxies.of(x.request)
 	latency, isAsked := valueOf(repl, proxyLatency).(time.Duration)
 	isAsked = isAsked && any(latency) != x.pending.answered
 	// What panics behind a header has not sent all of it.

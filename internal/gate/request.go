@@ -222,7 +222,7 @@ type pendingWork struct {
 
 	answered any // the latency of a backend that answered before the handlers behind this one were called; nil: none did
 
-	timing backendTiming // of cost backend_time
+	timing *backendTiming // of cost backend_time; nil: no rule has that, or the handlers behind were not called
 }
 
 // work returns what ends with the exchange, to add to it.

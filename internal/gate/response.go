@@ -37,11 +37,11 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 		x.pending.response.Origin = rule.FromHandlers
 		x.noteEarlier()
 		if x.limiter.timesBackend {
-			x.pending.timing.begin(x.decision)
+			x.pending.timing = newTiming(x.decision)
 		}
 	}
 	err := next.ServeHTTP(x, x.request)
-	if pends {
+	if x.limiter.timesBackend && pends {
 		x.pending.timing.returned = true
 	}
 	if x.hasHeader {

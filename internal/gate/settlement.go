@@ -60,9 +60,6 @@ func (x *Exchange) keepRunning(checks []limiter.Check) {
 // waited for in vain ends the context as well.
 func (x *Exchange) settleAtHeader(status int) {
 	work, response := x.pending, &x.pending.response
-	if x.limiter.timesBackend {
-		work.timing.end(x.decision)
-	}
 	response.Begun = status != statusClientGone || !x.clientGone() // reverse_proxy writes 499 for a client that left
 	work.tunnel = status == http.StatusOK && isTunnel(x.request)
 	judged := http.StatusSwitchingProtocols // what a tunnel is answered with over HTTP/1.1
@@ -75,7 +72,10 @@ func (x *Exchange) settleAtHeader(status int) {
 	if response.Left && !response.Begun {
 		judged = 0
 	}
-	work.timing.switched = judged == http.StatusSwitchingProtocols
+	if work.timing != nil {
+		work.timing.end(x.decision)
+		work.timing.switched = judged == http.StatusSwitchingProtocols
+	}
 	x.settleByStatus(judged)
 	x.releaseIfIdle()
 	work.measures = len(work.checks) > 0 && !work.tunnel // what passes a tunnel is no body
@@ -159,7 +159,6 @@ func (x *Exchange) settleUnanswered(err error) {
 	}
 	response.Begun, response.Complete = how == answers, how == answers
 	response.Failure, response.Origin = status >= http.StatusBadRequest, x.originOfNone(how)
-	x.pending.timing.broke = how == breaks
 	x.settleByStatus(judged)
 }
 
