@@ -269,12 +269,12 @@ func monthsInUse(
 	var failed atomic.Bool
 	eachAtOnce(len(checks), func(i int) bool {
 		if !failed.Load() {
-			_, err := stores.Peek(ctx, &checks[i])
-			failed.Store(failed.Load() || err != nil)
+			if _, err := stores.Peek(ctx, &checks[i]); err == nil {
+				return true
+			}
+			failed.Store(true)
 		}
-		if failed.Load() {
-			stores.PeekLocal(&checks[i])
-		}
+		stores.PeekLocal(&checks[i])
 		return true
 	})
 	slices.SortStableFunc(checks, func(a, b limiter.Check) int { return cmp.Compare(a.Result.Remaining, b.Result.Remaining) })
