@@ -181,7 +181,6 @@ func checkDayFrom(unit, from, day string) error {
 var (
 	timeMeant = regexp.MustCompile(`^([01]?\d|2[0-3])(?:[:.h]?([0-5]\d))?h?$`)
 	dayMeant  = regexp.MustCompile(`^0*([1-9]|[12]\d|3[01])(?:st|nd|rd|th|\.)?$`)
-	weekdays  = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 )
 
 // startMeant returns the start of a unit that a text means; empty: none.
@@ -195,9 +194,9 @@ func startMeant(unit, text string) string {
 			return fmt.Sprintf("%02d:%02d", hour, minute)
 		}
 	case "week":
-		i := slices.IndexFunc(weekdays, func(day string) bool { return len(text) > 1 && strings.HasPrefix(day, text) })
-		if i >= 0 {
-			return weekdays[i]
+		days := limiter.Weekdays()
+		if i := slices.IndexFunc(days, func(day string) bool { return len(text) > 1 && strings.HasPrefix(day, text) }); i >= 0 {
+			return days[i]
 		}
 	case "month":
 		if parts := dayMeant.FindStringSubmatch(text); parts != nil {

@@ -20,8 +20,8 @@ type Calendar struct {
 // startMark separates a unit from its start in texts and in codes of keys.
 const startMark = "@"
 
-// weekdays are the days of a week by their starts.
-var weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+// Weekdays are the days of a week by their starts. They are never changed.
+var Weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 
 // starts returns how many starts a unit has.
 func (u Unit) starts() int {
@@ -48,7 +48,7 @@ func ParseCalendar(text string) (c Calendar, ok bool) {
 			c.Start = at.Hour()*60 + at.Minute()
 		}
 	case unitWeek:
-		c.Start = slices.Index(weekdays, start)
+		c.Start = slices.Index(Weekdays, start)
 	case unitMonth:
 		day, _ := strconv.Atoi(start)
 		c.Start = day - 1
@@ -68,7 +68,7 @@ func (c Calendar) startText() string {
 	case unitDay:
 		return fmt.Sprintf("%02d:%02d", c.Start/60, c.Start%60)
 	case unitWeek:
-		return weekdays[c.Start]
+		return Weekdays[c.Start]
 	case unitMonth:
 		return strconv.Itoa(c.Start + 1)
 	}

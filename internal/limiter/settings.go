@@ -254,6 +254,9 @@ func IsCalendar(text string) bool {
 	return ok
 }
 
+// Weekdays lists the days that weeks may begin on, as [Settings.Calendar] names them, from Monday.
+func Weekdays() []string { return kernel.Weekdays }
+
 // Calendars lists the calendar periods that [Settings.Calendar] may name, the shortest first.
 func Calendars() []string {
 	var names []string
