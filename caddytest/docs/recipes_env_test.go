@@ -32,6 +32,7 @@ const (
 	recipeSmall   = "127.0.0.1:9001" // another backend, which answers "small"
 	recipeRoot    = "/srv/www"
 	recipeHash    = "$2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG" // which takes a second
+	quickHash     = "$2a$04$ZdZs1NQ4eEe3..irYwiyBeqP0sljyl6ck1RB8mCBUlOrgQ23JTVnW" // of the same password, which takes a millisecond
 	recipeSystem  = "{geo.geolite2-asn.autonomous_system_number}"
 	recipeJWT     = "jwtauth {\n\t\t\tjwk_url https://id.example.com/.well-known/jwks.json\n\t\t\tuser_claims sub\n\t\t\tmeta_claims tenant\n\t\t}\n"
 )
@@ -56,10 +57,10 @@ func runRecipe(t *testing.T, caddyfile, option string) recipeEnv {
 	text := "\n" + caddyfile + "\n"
 	assert.FatalIf(t, strings.Count(text, recipeAddress) != 1, "the recipe has no one site on :8080:\n%s", text)
 	text = strings.Replace(text, recipeAddress, "\n:{$PORT} {\n", 1)
-	text = strings.ReplaceAll(text, "php_fastcgi "+recipeBackend, "php_fastcgi "+serveFastCGI(t, b))
+	text = strings.ReplaceAll(text, "php_fastcgi "+recipeBackend, "php_fastcgi "+caddytest.ServeFastCGI(t, b))
 	text = strings.ReplaceAll(text, recipeBackend, server.Listener.Addr().String())
 	text = strings.ReplaceAll(text, recipeRoot, siteRoot(t))
-	text = strings.ReplaceAll(text, recipeHash, "$2a$04$ZdZs1NQ4eEe3..irYwiyBeqP0sljyl6ck1RB8mCBUlOrgQ23JTVnW") // another one of the password, which takes a millisecond
+	text = strings.ReplaceAll(text, recipeHash, quickHash)
 	text = strings.ReplaceAll(text, recipeSmall, caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("small")) }))
 	text = strings.ReplaceAll(text, recipeSystem, "{header.X-As}") // the module that has it is no part of this Caddy
 	inbox := caddytest.NewInbox(t)

@@ -1,9 +1,7 @@
 package docs
 
 import (
-	"net"
 	"net/http"
-	"net/http/fcgi"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,15 +20,6 @@ func siteRoot(t *testing.T) string {
 		assert.Must(t, os.WriteFile(filepath.Join(root, file), []byte("h1 {}"), 0o600))
 	}
 	return root
-}
-
-// serveFastCGI has the backend answer as PHP-FPM does, and returns its address.
-func serveFastCGI(t *testing.T, b *backend) string {
-	t.Helper()
-	listener := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() { _ = fcgi.Serve(listener, b) }()
-	return listener.Addr().String()
 }
 
 // send sends a request, which may wait, and returns where its answer arrives.

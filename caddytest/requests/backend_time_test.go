@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/fcgi"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,14 +55,12 @@ func breaking(t *testing.T, after time.Duration) (address string) {
 	return listener.Addr().String()
 }
 
-// slowPHP answers as slowly does, by FastCGI.
-func slowPHP(t *testing.T) (address string) {
-	t.Helper()
-	listener := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() { _ = fcgi.Serve(listener, http.HandlerFunc(slowly)) }()
-	return listener.Addr().String()
-}
+// timedQuota is the options of a policy that charges the time of the backend, and has taken an estimate before, and timed a
+// directive with that policy.
+const (
+	timedQuota = "key {query.k}; limit 100000; window 400d; algorithm fixed_window; weight 50000; cost backend_time"
+	timed      = "redis_ratelimit * { name timed; " + timedQuota + " }\n"
+)
 
 // timedSite has a directive that charges the time of the backend around what takes time.
 func timedSite(t *testing.T) string {
@@ -74,7 +71,7 @@ func timedSite(t *testing.T) string {
 	return `root ` + root + `
 	route {
 		redis_ratelimit * {
-			policy timed { key {query.k}; limit 100000; window 400d; algorithm fixed_window; weight 50000; cost backend_time }
+			policy timed { ` + timedQuota + ` }
 			policy lone { key {query.k}; limit 100000; window 400d; algorithm fixed_window; cost backend_time }
 		}
 		redis_ratelimit /queued { name queued; key same; limit 60; window 1m; algorithm leaky_bucket; max_delay 10s }
@@ -91,7 +88,7 @@ func timedSite(t *testing.T) string {
 		rewrite @files /page.txt
 		@page path /page.txt
 		file_server @page
-		php_fastcgi /page.php ` + slowPHP(t) + `
+		php_fastcgi /page.php ` + caddytest.ServeFastCGI(t, http.HandlerFunc(slowly)) + `
 		reverse_proxy /dead 127.0.0.1:1
 		reverse_proxy /broken ` + breaking(t, 200*time.Millisecond) + `
 		reverse_proxy /impatient ` + backend + ` {
@@ -118,11 +115,11 @@ func TestBackendTime(t *testing.T) {
 		n := caddytest.Start(t, caddytest.Config(option, timedSite(t)))
 		n.Get(t, "/denied?k=first")
 		for key, test := range map[string]struct {
-			path     string
-			status   int           // 0: the response breaks off
-			took     time.Duration // at least
-			besides  time.Duration // that does not count, at least
-			isNobody bool          // nobody has worked, so that nothing counts
+			path    string
+			status  int           // 0: the response breaks off
+			took    time.Duration // at least
+			besides time.Duration // that does not count, at least
+			isFree  bool          // no backend has worked, so that nothing counts
 		}{
 			"quick":        {"/?wait=1ms", 200, time.Millisecond, 0, false},
 			"slow":         {"/?wait=400ms", 200, 400 * time.Millisecond, 0, false},
@@ -161,12 +158,12 @@ func TestBackendTime(t *testing.T) {
 					assert.Equal(t, a.Status, test.status, "the status")
 				}
 				least := test.took.Milliseconds()
-				if test.isNobody {
+				if test.isFree {
 					most = 0
 				}
-				timed, lone := charged(t, n, "timed", key, least), charged(t, n, "lone", key, max(1, least))
-				if timed > most || lone != max(1, timed) {
-					t.Errorf("charged %d, and %d with a weight of 1; want %d to %d, and 1 at least", timed, lone, least, most)
+				units, lone := charged(t, n, "timed", key, least), charged(t, n, "lone", key, max(1, least))
+				if units > most || lone != max(1, units) {
+					t.Errorf("charged %d, and %d with a weight of 1; want %d to %d, and 1 at least", units, lone, least, most)
 				}
 			})
 		}
@@ -179,8 +176,7 @@ func TestBackendTime_accelerated(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		backend, root := caddytest.Serve(t, slowly), t.TempDir()
 		assert.Must(t, os.WriteFile(filepath.Join(root, "page.txt"), []byte("page"), 0o600))
-		n := caddytest.Start(t, caddytest.Config(option, `root `+root+`
-		redis_ratelimit * { name timed; key {query.k}; limit 100000; window 400d; algorithm fixed_window; weight 50000; cost backend_time }
+		n := caddytest.Start(t, caddytest.Config(option, timed+`root `+root+`
 		reverse_proxy `+backend+` {
 			@accelerated header X-Accel-Redirect *
 			handle_response @accelerated {
@@ -188,7 +184,9 @@ func TestBackendTime_accelerated(t *testing.T) {
 				file_server
 			}
 		}`))
-		for key, path := range map[string]string{"file": "/?wait=100ms&file=page.txt", "page": "/?wait=100ms", "cut": "/?wait=100ms&body=1ms&break"} {
+		for key, path := range map[string]string{
+			"file": "/?wait=100ms&file=page.txt", "page": "/?wait=100ms", "cut": "/?wait=100ms&body=1ms&break",
+		} {
 			began := time.Now()
 			_, _ = n.Try(http.MethodGet, n.URL+path+"&k="+key, "") // one body breaks off
 			most := time.Since(began).Milliseconds() + 1
@@ -206,7 +204,6 @@ func TestBackendTime_tries(t *testing.T) {
 			lb_policy first
 			lb_retries 1
 		}`
-		timed := "redis_ratelimit * { name timed; key {query.k}; limit 100000; window 400d; algorithm fixed_window; weight 50000; cost backend_time }\n"
 		for name, site := range map[string]string{
 			"tried":   timed + proxy,
 			"guarded": "route {\n" + timed + "forward_auth " + backend + " {\nuri /auth?wait=1ms\n}\n" + proxy + "\n}",
@@ -228,9 +225,7 @@ func TestBackendTime_tries(t *testing.T) {
 func TestBackendTime_leaving(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		backend := caddytest.NewHolder(t)
-		n := caddytest.Start(t, caddytest.Config(option, `redis_ratelimit * { name timed; key {query.k}; limit 100000; window 400d; `+
-			`algorithm fixed_window; weight 50000; cost backend_time }
-		reverse_proxy `+backend.Addr))
+		n := caddytest.Start(t, caddytest.Config(option, timed+"reverse_proxy "+backend.Addr))
 		began := time.Now()
 		held := backend.Begin(t, n, "/?k=leaves")
 		running := time.Now()
@@ -249,7 +244,7 @@ func TestBackendTime_switched(t *testing.T) {
 	caddytest.OnBothStores(t, func(t *testing.T, option, _ string) {
 		backend := caddytest.NewHolder(t)
 		n := caddytest.Start(t, caddytest.Config(option, `route {
-			redis_ratelimit * { name timed; key {query.k}; limit 100000; window 400d; algorithm fixed_window; weight 50000; cost backend_time }
+			`+timed+`
 			forward_auth /guarded `+backend.Addr+` {
 				uri /quick
 			}

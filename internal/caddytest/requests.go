@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/fcgi"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -161,6 +163,15 @@ func (n *Node) AwaitReload(t testing.TB) {
 // LocalhostURL returns the URL of the site under its other name, localhost.
 func (n *Node) LocalhostURL() string {
 	return strings.Replace(n.URL, "127.0.0.1", "localhost", 1)
+}
+
+// ServeFastCGI starts a server of FastCGI for the time of a test and returns its address.
+func ServeFastCGI(t testing.TB, handler http.Handler) string {
+	t.Helper()
+	listener := assert.NoError(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() { _ = fcgi.Serve(listener, handler) }()
+	return listener.Addr().String()
 }
 
 // Serve starts a server for the time of a test and returns its address.
