@@ -46,7 +46,7 @@ func refusalIn(begin []byte) error {
 }
 
 // greeted is a socket of which is looked at what the server says first. It reads from a [greeting], and from itself once that is
-// over: whoever reads does so alone. It is no TLS: the pool looks at the socket before it gives it out.
+// over: one goroutine reads at a time. It is no TLS: the pool looks at the socket before it gives it out.
 type greeted struct {
 	io.Reader
 	unread

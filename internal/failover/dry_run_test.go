@@ -72,7 +72,8 @@ func TestFailover_DecideBeside_one_batch(t *testing.T) {
 	for _, size := range batches {
 		calls += size
 	}
-	assert.ErrorIf(t, batches[0] != 3 || calls != 12, "the sizes of the batches are %v, want 3 first and 12 in all", batches) // see DecideBeside
+	// See DecideBeside.
+	assert.ErrorIf(t, batches[0] != 3 || calls != 12, "the sizes of the batches are %v, want 3 first and 12 in all", batches)
 	mu.Unlock()
 	alone := []DryRun{{Checks: []limiter.Check{{Policy: storetest.DayPolicy(t, "alone", limiter.FixedWindow, 1), Key: limiter.EncodeKey("k")}}}}
 	source, err := f.DecideBeside(t.Context(), limiter.FailClosed, nil, alone)
