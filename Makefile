@@ -12,6 +12,7 @@ TOXIPROXY     = .build/toxiproxy-server
 GORELEASER    = .build/goreleaser
 CYCLONEDX     = .build/cyclonedx-gomod
 ACTIONLINT    = .build/actionlint
+BUILDING      = .build/building
 
 # Separate modules, to keep their dependencies out of the root module.
 MODULES = . tools tools/release $(patsubst %/go.mod,%,$(wildcard bench/go.mod deploy/go.mod caddytest/*/go.mod clients/*/go.mod parsers/*/go.mod credentials/*/go.mod))
@@ -30,8 +31,13 @@ help: ## list the targets
 build test clients parsers identity picture clouds fuzz chaos soak waiting vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
-build: ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
-	go build -o caddy ./cmd/caddy
+build: $(BUILDING) ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
+	@$(BUILDING) -o caddy ./cmd/caddy
+
+# It says how far go build is.
+$(BUILDING): tools/building/main.go
+	@echo 'building ./caddy, Caddy with the rate limiter: minutes at first, seconds afterwards'
+	@go -C tools build -o ../$@ ./building
 
 .PHONY: run
 run: build ## build ./caddy and run it with Caddyfile.example
@@ -109,9 +115,9 @@ ROWS ?=
 INSTRUCTIONFLAGS ?=
 
 .PHONY: instructions
-instructions: ## count the instructions of requests beside those of the commit BASE (outside of CI; 20 minutes)
+instructions: ## count instructions beside those of the commit BASE, write their table into docs/benchmarks.md (outside of CI; 20 minutes)
 	.ci/need redis-server valgrind
-	go -C bench run ./instructions -base '$(BASE)' -rows '$(ROWS)' $(INSTRUCTIONFLAGS) ..
+	go -C bench run ./instructions -base '$(BASE)' -rows '$(ROWS)' -out ../docs $(INSTRUCTIONFLAGS) ..
 
 # Comma-separated contenders and floods, for example CONTENDERS=recipe,nothing FLOODS=C,D, and further flags; see
 # go -C bench run ./flood -help
@@ -202,7 +208,7 @@ lint: $(GOLANGCI_LINT) $(GOVULNCHECK) ## check Go, Lua, go.mod files, known vuln
 	$(GOLANGCI_LINT) config verify
 	go -C tools run ./structure ..
 	@.ci/words README.md 1300
-	@.ci/words 'README.md docs/*.md deploy/*.md' 48000
+	@.ci/words 'README.md docs/*.md deploy/*.md' 50000 # 48000, and start.md and upgrading.md, which are read instead of others
 	go -C tools run ./api ..
 	@for module in $(filter-out tools/release,$(MODULES)); do \
 		echo "golangci-lint run, in $$module"; \

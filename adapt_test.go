@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestAdapt_goldenFiles(t *testing.T) {
 			if adapted {
 				assert.ErrorIf(t, got+"\n" != want, "got\n%s\nwant\n%s", got, want)
 				checkFormat(t, input)
-				checkLoads(t, input, got)
+				checkLoads(t, input, got, slices.Contains(warned, filepath.Base(path)))
 			} else if !isFramed(got, want) || !strings.Contains(got, "Caddyfile:") {
 				t.Errorf("got the error\n%s\nwant\n%s\nwith the file and the line", got, want)
 			}
@@ -87,8 +88,14 @@ func checkFormat(t *testing.T, input string) {
 	assert.ErrorIf(t, formatted != input, "caddy fmt makes of it\n%s", formatted)
 }
 
-// checkLoads provisions the configuration, unless it needs files that are missing.
-func checkLoads(t *testing.T, input, output string) {
+// warned are golden files whose configurations are warned of.
+var warned = []string{
+	"answer.caddyfiletest", "global_crawlers_one_line.caddyfiletest", "global_crawlers_without_wait.caddyfiletest",
+	"unnamed_handlers_share_the_default_policy.caddyfiletest",
+}
+
+// checkLoads provisions the configuration, unless it needs files that are missing, and looks for warnings.
+func checkLoads(t *testing.T, input, output string, isWarned bool) {
 	t.Helper()
 	if strings.Contains(input, "/etc/") || strings.Contains(input, "{file.") {
 		return
@@ -103,4 +110,6 @@ func checkLoads(t *testing.T, input, output string) {
 	if err := caddy.Validate(config); err != nil {
 		t.Errorf("the configuration does not load: %v", err)
 	}
+	warnings := noticed.takeValidated()
+	assert.ErrorIf(t, (len(warnings) > 0) != isWarned, "warnings %v, want some: %t", warnings, isWarned)
 }

@@ -15,12 +15,13 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminserver"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
@@ -77,23 +78,24 @@ type App struct {
 
 	ctx        caddy.Context
 	opened     *storepool.Stores // used by App.use
-	registered registeredPolicies
-	rules      []*rule.Set // of its handlers
+	registered options.Registry
+	rules      []*rule.Set         // of its handlers
+	admin      *adminserver.Server // nil: the app was not started
 	overrides  *overrides.Live
-	elsewhere  placeholderNames // of other handlers
-	webhook    *runningWebhook  // nil: none
-	crawlers   *runningCrawlers // nil: none
-	neverMet   *clock.Task      // looks for policies that no request has come to
-	released   bool             // the stores
-	stopped    bool             // guarded by the lock of apps
-	served     *caddyhttp.App   // whose servers the app follows
+	elsewhere  options.PlaceholderNames // of other handlers
+	webhook    *runningWebhook          // nil: none
+	crawlers   *runningCrawlers         // nil: none
+	neverMet   *clock.Task              // looks for policies that no request has come to
+	released   bool                     // the stores
+	stopped    bool                     // guarded by the lock of apps
+	served     *caddyhttp.App           // whose servers the app follows
 	logger     *zap.Logger
 
-	errorRoutes    *routetrace.ErrorRoutes // of those that its handlers stand in
-	missingAddress *sync.Once              // warns of requests without a client's address
-	unbelieved     *sync.Once              // warns of clients' addresses that are not believed
-	writable       *sync.Once              // warns of clients' addresses that clients may write
-	hidden         *sync.Once              // tells of clients that all have one private address
+	trees          *routetrace.Trees // of the servers that its handlers stand in
+	missingAddress *sync.Once        // warns of requests without a client's address
+	unbelieved     *sync.Once        // warns of clients' addresses that are not believed
+	writable       *sync.Once        // warns of clients' addresses that clients may write
+	hidden         *sync.Once        // tells of clients that all have one private address
 }
 
 // Memory bounds the in-process store, and the bodies that this process holds.
@@ -134,13 +136,13 @@ var keyPrefixPattern = regexp.MustCompile(`^[A-Za-z0-9:_.-]*$`)
 
 // CaddyModule returns the Caddy module information.
 func (App) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: appName, New: func() caddy.Module { return new(App) }}
+	return caddy.ModuleInfo{ID: options.AppName, New: func() caddy.Module { return new(App) }}
 }
 
 // UnmarshalJSON refuses unknown fields, as Caddy does. Its error quotes no value that may hold a secret.
 func (a *App) UnmarshalJSON(text []byte) error {
 	type fields App
-	err := caddyfileopt.DecodeJSON(text, (*fields)(a))
+	err := options.DecodeJSON(text, (*fields)(a))
 	if err != nil && secretfile.Redact(err.Error()) == secretfile.Redacted {
 		return errors.New("a field is unknown, or timeout or deny_cache is no duration: " + secretfile.Redacted)
 	}
@@ -149,16 +151,16 @@ func (a *App) UnmarshalJSON(text []byte) error {
 
 // Provision acquires the stores, which outlive configurations. It does not connect.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.ctx, a.logger, a.errorRoutes = ctx, ctx.Logger(), new(routetrace.ErrorRoutes)
+	a.ctx, a.logger, a.trees = ctx, ctx.Logger(), new(routetrace.Trees)
 	a.missingAddress, a.unbelieved, a.writable, a.hidden = new(sync.Once), new(sync.Once), new(sync.Once), new(sync.Once)
-	a.registered, a.rules, a.elsewhere = registeredPolicies{}, nil, placeholderNames{}
+	a.registered, a.rules, a.elsewhere = options.Registry{}, nil, options.PlaceholderNames{}
 	if err := registerMetrics(ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	a.setDefaults()
-	var options *storepool.Options // none: the counts live in this process
+	var ofRedis *storepool.Options // none: the counts live in this process
 	if a.Redis == nil {
-		if _, err := caddyfileopt.ResolveText("hash_keys", a.HashKeys); err != nil {
+		if _, err := options.ResolveText("hash_keys", a.HashKeys); err != nil {
 			return err
 		}
 	} else {
@@ -166,11 +168,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 		if err != nil {
 			return fmt.Errorf("redis: %w", err)
 		}
-		options = &resolved
+		ofRedis = &resolved
 	}
-	opened, err := pool.Open(options)
+	opened, err := pool.Open(ofRedis)
 	if err != nil {
-		return err
+		return options.NameFields(err)
 	}
 	a.opened, a.overrides = opened, opened.Overrides
 	if a.webhook, err = a.Webhook.open(processLogger); err != nil {
@@ -178,6 +180,37 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.crawlers, err = a.Crawlers.open(ctx, processLogger, pool.Warnings.Watch(a.logger))
 	return err
+}
+
+// resolve makes the final options of what is configured: placeholders replaced, files read.
+func (a *App) resolve(ctx caddy.Context) (storepool.Options, error) {
+	client, err := a.Redis.clientOptions(ctx)
+	if err != nil {
+		return storepool.Options{}, err
+	}
+	client.Timeout = time.Duration(a.Timeout)
+	secret, err := options.ResolveText("hash_keys", a.HashKeys)
+	if err != nil {
+		return storepool.Options{}, err
+	}
+	options := storepool.Options{
+		Client:  client,
+		Naming:  limiter.KeyFormat{Prefix: *a.KeyPrefix, Secret: secret},
+		DenyAge: time.Duration(*a.DenyCache), LocalShare: math.Round(*a.LocalShare*1e4) / 1e6, ForgiveOutages: !*a.SettleOutage,
+	}
+	if a.Redis.TLS != nil {
+		files, err := a.Redis.TLS.resolve()
+		if err == nil {
+			options.Client.TLS, err = files.Load()
+		}
+		if err != nil {
+			return storepool.Options{}, fmt.Errorf("tls: %w", err)
+		}
+		options.Client.LoadTLS, options.TLS = files.Load, fmt.Sprintf("%q", files)
+	} else if client.TLS != nil {
+		options.TLS = "system"
+	}
+	return options, nil
 }
 
 func (a *App) setDefaults() {
@@ -229,6 +262,11 @@ func (m *Memory) check() error {
 // Start says where the counts live, and connects in the background, so that the first request
 // finds a connection. It begins to read the overrides.
 func (a *App) Start() error {
+	a.admin = &adminserver.Server{
+		Process: admin, Stores: a.opened, Policies: a.registered, Rules: a.rules, Crawlers: a.crawlers.forAdmin(),
+		FailMode: a.FailMode, Timeout: time.Duration(a.Timeout), MaxKeys: a.maxKeys(),
+		Routes: a.routes, Describe: a.describedPolicies,
+	}
 	apps.add(a)
 	a.logWarnings()
 	a.startWebhook()
@@ -294,10 +332,10 @@ func (a *App) endWebhook() {
 // later.
 func (a *App) tellNeverMet(now time.Time) (mayBeLater bool) {
 	for name, registered := range a.registered {
-		if registered.counters == nil {
+		if registered.Counters == nil {
 			continue
 		}
-		since, due, later := registered.counters.TakeNeverMet(now, neverMetAfter)
+		since, due, later := registered.Counters.TakeNeverMet(now, neverMetAfter)
 		if mayBeLater = mayBeLater || later; due {
 			a.webhook.tell(tellNeverMet, messageNeverMet, map[string]any{"policy": name, "since": since.UTC().Format(time.RFC3339)})
 		}
@@ -305,11 +343,20 @@ func (a *App) tellNeverMet(now time.Time) (mayBeLater bool) {
 	return mayBeLater
 }
 
+// routes are those of the running configuration's servers, by their names.
+func (a *App) routes() map[string]*routetrace.Tree {
+	module, _ := a.ctx.AppIfConfigured("http") // nil where there is none
+	if app, ok := module.(*caddyhttp.App); ok {
+		return a.trees.Of(app.Servers)
+	}
+	return nil
+}
+
 // use returns the stores, which stay open until their end.
 func (a *App) use() *storepool.Stores { return a.opened.Use() }
 
 // processLogger returns a logger for what outlives configurations.
-func processLogger() *zap.Logger { return pool.Warnings.Watch(caddy.Log().Named(appName)) }
+func processLogger() *zap.Logger { return pool.Warnings.Watch(caddy.Log().Named(options.AppName)) }
 
 // followServers has waits end before the servers that a module stands in do, as the process ends.
 func (a *App) followServers(modules []caddy.Module) {
@@ -373,31 +420,31 @@ func (a *App) Cleanup() error {
 	a.endWebhook()
 	a.crawlers.close()
 	a.opened.Prune()
-	a.opened.Memory.Names.Release(a.registered.counters())
+	a.opened.Memory.Names.Release(a.registered.Counters())
 	return a.opened.EndConfiguration()
 }
 
 // policy returns the policy of that name in this configuration. If it is made anew, the rules of earlier handlers decide
 // by it too. The handler that asks has one rule of it then, see checkRepeated.
-func (a *App) policy(s limiter.Settings, id identity) (registeredPolicy, error) {
-	before := a.registered[s.Name].policy
-	registered, err := a.registered.register(s, id, "")
-	if err == nil && before != nil && before != registered.policy {
+func (a *App) policy(s limiter.Settings, id options.Identity) (options.Registered, error) {
+	before := a.registered[s.Name].Policy
+	registered, err := a.registered.Register(s, id, "")
+	if err == nil && before != nil && before != registered.Policy {
 		for _, rules := range a.rules {
-			rules.Replace(registered.variants)
+			rules.Replace(registered.Variants)
 		}
 	}
-	if err == nil && registered.counters == nil {
-		registered.counters = a.opened.Memory.Names.Use(s.Name)
-		registered.countIf, registered.once = new(storepool.CountIfWatch), new(policyOnce)
+	if err == nil && registered.Counters == nil {
+		registered.Counters = a.opened.Memory.Names.Use(s.Name)
+		registered.CountIf, registered.Once = new(storepool.CountIfWatch), new(options.PolicyOnce)
 		if len(s.Ban) > 0 {
-			registered.counters.CountBans()
+			registered.Counters.CountBans()
 		}
-		if registered.policy.CountsRunning {
-			registered.counters.CountRunning()
+		if registered.Policy.CountsRunning {
+			registered.Counters.CountRunning()
 		}
 		if s.Waits {
-			registered.counters.HaveWait()
+			registered.Counters.HaveWait()
 		}
 		a.registered[s.Name] = registered
 	}

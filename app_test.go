@@ -18,6 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -45,7 +46,7 @@ func checkReferences(t testing.TB, holders, held int) {
 }
 
 func loadApp(ctx caddy.Context) (*App, error) {
-	module, err := ctx.App(appName)
+	module, err := ctx.App(options.AppName)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func TestApp_boundsBodies(t *testing.T) {
 			r.Body, r.ContentLength = io.NopCloser(io.LimitReader(zeros{}, bytes)), bytes
 			got := bodies.Read(httptest.NewRecorder(), r, "192.0.2.1", requestbody.Bounds{Size: int(bytes), Within: time.Hour})
 			assert.Must(t, r.Body.Close())
-			if got.Outcome() != requestbody.Whole {
+			if got.Result() != requestbody.Whole {
 				return bytes
 			}
 		}
@@ -239,7 +240,7 @@ func newContext(t testing.TB, app string) (ctx caddy.Context, end func()) {
 	config := new(caddy.Config)
 	base := assert.NoError(caddy.ProvisionContext(config))(t)
 	if app != "" { // loaded at its first use, so that this context cleans it up
-		config.AppsRaw = caddy.ModuleMap{appName: json.RawMessage(app)}
+		config.AppsRaw = caddy.ModuleMap{options.AppName: json.RawMessage(app)}
 	}
 	return caddy.NewContext(base)
 }

@@ -1,21 +1,28 @@
 package redisratelimit
 
 import (
-	"cmp"
-	"slices"
+	"encoding/json"
+	"errors"
+	"math"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
 )
 
 func init() {
-	httpcaddyfile.RegisterDirective(appName, parseDirective)
-	httpcaddyfile.RegisterDirectiveOrder(appName, httpcaddyfile.Before, "basic_auth")
+	options.AddBlocks(appBlocks...)
+	httpcaddyfile.RegisterGlobalOption(options.AppName, parseGlobalOption)
+	httpcaddyfile.RegisterDirective(options.AppName, parseDirective)
+	httpcaddyfile.RegisterDirectiveOrder(options.AppName, httpcaddyfile.Before, "basic_auth")
 }
 
 // parseDirective reads the directive and its matcher.
@@ -28,243 +35,331 @@ func parseDirective(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 	if err != nil {
 		return nil, h.WrapErr(err)
 	}
-	matcher := directiveMatcher{set: set}
+	matcher := options.Matcher{Set: set}
 	if set != nil {
-		matcher.token = first
+		matcher.Token = first
 	}
-	handler, err := parseHandler(h, matcher)
+	maxBodies, err := maxBodiesOf(h.Option(options.AppName))
 	if err != nil {
 		return nil, err
 	}
-	return h.NewRoute(set, handler), nil
-}
-
-// directiveMatcher is the matcher of a directive: its token, and the set of matchers that the token means. The zero value
-// is none, or *.
-type directiveMatcher struct {
-	token string
-	set   caddy.ModuleMap
-}
-
-// parseHandler reads the directive. Its syntax is that of docs/caddyfile.md, which a test holds to the tables policyOptions and
-// handlerOptions.
-//
-// A handler has one policy, described in the directive itself, or any number of policy blocks. The common options of policies
-// may also be next to the blocks: they are then the default for all of them.
-func parseHandler(h httpcaddyfile.Helper, matcher directiveMatcher) (caddyhttp.MiddlewareHandler, error) {
-	h.Next()
-	options := optionParser{Dispenser: withFullNames(h.NextSegment()), helper: h}
-	p := &handlerParser{optionParser: options, matcher: matcher, handler: new(Handler)}
-	p.Next()
-	p.lines = caddyfileopt.Lines{"": *p.Dispenser}
-	err := p.parse()
-	if err == nil {
-		err = p.register(h.State)
-	}
+	directive, err := options.ParseDirective(h, matcher, options.RestOfCaddyfile{
+		MaxBodies: maxBodies, Begins: noticed.beginParsing, Warn: func(w routetrace.Warning) { noticed.logParsed(processLogger(), w) },
+	})
 	if err != nil {
-		return nil, caddyfileopt.NameEmpty(p.Dispenser, err)
+		return nil, err
 	}
-	return p.handler, nil
+	return h.NewRoute(set, &Handler{Directive: *directive}), nil
 }
 
-// handlerParser reads one directive.
-type handlerParser struct {
-	optionParser
-	matcher  directiveMatcher
-	handler  *Handler
-	single   *Policy              // the policy described in the directive itself
-	lines    caddyfileopt.Lines   // of the directive's options
-	policies []caddyfileopt.Lines // of each policy's options
-	blocks   policyBlocks
-}
-
-// parse reads the directive's arguments and its block.
-func (p *handlerParser) parse() error {
-	args := p.RemainingArgs()
-	if err := p.parseArguments(args); err != nil {
-		return err
-	}
-	for p.NextBlock(0) {
-		if err := p.parseOption(); err != nil {
-			return err
+// maxBodiesOf returns the bound of all bodies by a Caddyfile's global option, which may be nil.
+func maxBodiesOf(option any) (int64, error) {
+	app := new(App)
+	if global, ok := option.(httpcaddyfile.App); ok {
+		if err := json.Unmarshal(global.Value, app); err != nil {
+			return 0, err
 		}
 	}
-	if at, found := p.lines["max_concurrent"]; found && len(args) > 0 {
-		return at.Errf("max_concurrent: replaces a limit and a window, and the short form has both; " +
-			"write the key into the " +
-			"block instead, behind the word key")
+	return app.maxBodies(), nil
+}
+
+// parseGlobalOption reads the global option:
+//
+//	redis_ratelimit {
+//		redis <url>
+//		redis {
+//			address              <host:port or socket>...
+//			mode                 standalone|sentinel|cluster
+//			master               <name>
+//			username             <name>
+//			password             <secret>
+//			credentials          file <path>
+//			sentinel_username    <name>
+//			sentinel_password    <secret>
+//			sentinel_credentials file <path>
+//			db                   <n>
+//			pool_size            <n>
+//			tls
+//			tls {
+//				ca          <file>
+//				cert        <file>
+//				key         <file>
+//				server_name <name>
+//				pin         <sha256>...
+//			}
+//		}
+//		timeout       <duration>
+//		fail_mode     local|open|closed
+//		key_prefix    <prefix>
+//		hash_keys     <secret>
+//		deny_cache    off|<duration>
+//		local_share   <percentage>
+//		settle_outage on|off
+//		memory {
+//			max_keys   <n>
+//			max_bodies <size>
+//		}
+//		webhook <url> {
+//			secret <secret>
+//			events <event>...
+//		}
+//		crawlers [<crawler>...] {
+//			<crawler>
+//			<crawler> {
+//				agent  <word>...
+//				names  <suffix>...
+//				ranges <file>...
+//			}
+//			resolver <resolver>
+//			wait     off|<duration>
+//		}
+//	}
+//
+// Only one form of redis and of tls may stand.
+func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
+	d.Next()
+	if existing != nil {
+		return nil, d.Errf("the global option %s is given twice; make one of them", options.AppName)
 	}
-	if len(p.handler.Policies) > 0 && p.single != nil {
-		outside := p.ownPolicyOptions()
-		at := p.lines[outside[0]]
-		return at.Errf("a policy block excludes %s outside of it: move it into a policy block of its own", strings.Join(outside, ", "))
+	app, err := parseApp(d)
+	if err != nil {
+		return nil, options.NameEmpty(d, err)
 	}
-	if p.single != nil || len(p.handler.Policies) == 0 {
-		p.handler.Policies = []*Policy{p.own()}
-		p.policies = []caddyfileopt.Lines{p.lines}
+	return httpcaddyfile.App{Name: options.AppName, Value: caddyconfig.JSON(app, nil)}, nil
+}
+
+func parseApp(d *caddyfile.Dispenser) (*App, error) {
+	if d.NextArg() {
+		return nil, d.Errf("the global option %s takes no arguments, only a block", options.AppName)
+	}
+	app := new(App)
+	at, err := options.KnownBlocks.Each(d, appOptions, func(option string) error { return parseAppOption(d, app, option) })
+	if err != nil {
+		return nil, err
+	}
+	whole := *app
+	whole.setDefaults()
+	if err := whole.Validate(); err != nil {
+		return nil, at.Wrap(err)
+	}
+	return app, nil
+}
+
+// The words of the blocks.
+var (
+	appOptions = []string{"redis", "timeout", "fail_mode", "key_prefix", "hash_keys", "deny_cache", "memory", "local_share",
+		"settle_outage", "webhook", "crawlers"}
+	redisBlockOptions = []string{"address", "mode", "master", "username", "password", "credentials", "sentinel_username",
+		"sentinel_password", "sentinel_credentials", "db", "tls", "pool_size"}
+	memoryOptions  = []string{"max_keys", "max_bodies"}
+	webhookOptions = []string{"secret", "events"}
+	tlsOptions     = []string{"ca", "cert", "key", "server_name", "pin"}
+
+	appBlocks = options.Blocks{
+		{Place: "the global option redis_ratelimit { ... }", Options: appOptions, Shown: []string{"timeout", "fail_mode"}},
+		{Place: "the block redis { ... } of the global option", Options: redisBlockOptions},
+		{Place: "the block memory { ... } of the global option", Options: memoryOptions, Shown: memoryOptions[1:]},
+		{Place: "the block webhook <url> { ... } of the global option", Options: webhookOptions[:1]}, // events is also others' word for a limit
+		{Place: "the block tls { ... } of redis", Options: tlsOptions},
+		{Place: "the block crawlers { ... } of the global option", Options: allCrawlersOptions[:1]}, // wait is also a policy's
+		crawlerBlocks[0],
+	}
+)
+
+func parseAppOption(d *caddyfile.Dispenser, app *App, option string) (err error) {
+	switch option {
+	case "redis":
+		return parseRedis(d, app)
+	case "memory":
+		return parseMemory(d, app)
+	case "webhook":
+		return parseWebhook(d, app)
+	case "crawlers":
+		app.Crawlers, err = parseCrawlers(d)
+		return err
+	case "key_prefix":
+		prefix, err := options.Text(d)
+		app.KeyPrefix = &prefix
+		return err
+	}
+	value, err := options.Value(d)
+	if err != nil {
+		return err
+	}
+	switch option {
+	case "timeout":
+		app.Timeout, err = options.Duration(d, option, value, minTimeout, timeoutBounds)
+	case "fail_mode":
+		app.FailMode = limiter.FailMode(value)
+	case "hash_keys":
+		app.HashKeys = value
+	case "local_share":
+		app.LocalShare, err = options.Percent(d, option, value)
+	case "settle_outage":
+		app.SettleOutage, err = options.Switch(d, option, value)
+	case "deny_cache":
+		app.DenyCache = new(caddy.Duration)
+		if value != "off" {
+			*app.DenyCache, err = options.Duration(d, option, value, 1, denyCacheBounds)
+		}
+	}
+	return err
+}
+
+// parseMemory reads the bounds of the in-process store and of the bodies.
+func parseMemory(d *caddyfile.Dispenser, app *App) error {
+	if d.NextArg() {
+		return d.Err("memory takes a block with max_keys <n> and max_bodies <size>, or one of these")
+	}
+	app.Memory = new(Memory)
+	_, err := options.KnownBlocks.Each(d, memoryOptions, func(option string) error {
+		value, err := options.Value(d)
+		if err != nil {
+			return err
+		}
+		if option == "max_bodies" {
+			app.Memory.MaxBodies, err = options.SizeWithin(d, option, value, minMaxBodies, maxMaxBodies, maxBodiesBounds)
+			return err
+		}
+		n, err := options.Number(d, option, value, 1, maxMaxKeys)
+		app.Memory.MaxKeys = int64(n)
+		return err
+	})
+	return err
+}
+
+// parseWebhook reads who is told what happens.
+func parseWebhook(d *caddyfile.Dispenser, app *App) error {
+	w := new(Webhook)
+	app.Webhook = w
+	args := d.RemainingArgs()
+	if len(args) != 1 {
+		return d.Errf("webhook takes one URL such as https://alerts.example.com/ratelimit and a block with secret; got %d values", len(args))
+	}
+	w.URL = args[0]
+	at, err := options.KnownBlocks.Each(d, webhookOptions, func(option string) (err error) {
+		if option == "secret" {
+			w.Secret, err = options.Value(d)
+			return err
+		}
+		if w.Events = d.RemainingArgs(); len(w.Events) == 0 {
+			return d.Errf("events takes at least one of %s; or leave it out for all", joinEvents())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.check(); err != nil {
+		return at.Wrap(err)
 	}
 	return nil
 }
 
-// parseArguments reads the directive's line.
-func (p *handlerParser) parseArguments(args []string) error {
+// parseRedis reads either form of redis.
+func parseRedis(d *caddyfile.Dispenser, app *App) error {
+	r := new(Redis)
+	app.Redis = r
+	args := d.RemainingArgs()
+	if len(args) > 1 {
+		return d.Errf("redis takes one URL, or a block; got %d values", len(args))
+	}
+	if len(args) == 1 {
+		r.URL = args[0]
+	}
+	block := false
+	at, err := options.KnownBlocks.Each(d, redisBlockOptions, func(option string) error {
+		block = true
+		return parseRedisOption(d, r, option)
+	})
 	switch {
-	case len(args) == 0:
-		return nil
-	case len(args) == 3:
-		err := p.parseShort(args)
-		if meant := readShortForm(args); err != nil && meant.isWhole() && meant.differs(args) {
-			err = p.Errf("%s takes <key> <limit> <window>%s", appName, meant.advice(p.matcher.token))
-		}
+	case err != nil:
 		return err
-	case len(args) == 4 && isPeriod(args[2]):
-		return p.Errf("%s takes <key> <limit> <window>, or all options in a block; a time zone "+
-			"belongs into the block, with the window: window %s %s",
-			appName, args[2], args[3])
-	case len(args) == 1 && limiter.ValidName(args[0]) && p.hasBlock():
-		return p.Errf("%s %s: a name belongs into the block: write %[1]s { and in the next line name %[2]s", appName, args[0])
-	case strings.HasPrefix(p.matcher.token, "/") && strings.Contains(p.matcher.token, "{"):
-		return p.Errf("%s takes <key> <limit> <window>; a key that begins with '/', '@' or '*' is taken for the matcher: "+
-			"write it into the block, behind the word key", appName)
+	case block && r.URL != "":
+		return at.Wrap(errors.New("redis takes a URL or a block, not both"))
+	case !block && r.URL == "":
+		return d.Err("redis takes a URL such as redis://127.0.0.1:6379, or a block with address")
+	case block && len(r.Addresses) == 0:
+		return at.Wrap(errors.New("redis: address is missing; name at least one host:port"))
 	}
-	meant, besides := readShortForm(args), ""
-	if meant.window == "" {
-		besides = ". With max_concurrent, the key belongs into the block"
+	if err := r.check(); err != nil {
+		return at.Wrap(err)
 	}
-	return p.Errf("%s takes <key> <limit> <window>, or all options in a block%s%s", appName, meant.advice(p.matcher.token), besides)
+	return nil
 }
 
-// hasBlock reports whether a block begins in the current line.
-func (p *handlerParser) hasBlock() bool {
-	ahead := *p.Dispenser
-	ahead.RemainingArgs()
-	return ahead.NextBlock(ahead.Nesting())
-}
-
-// parseShort reads the short form's key, limit and window.
-func (p *handlerParser) parseShort(args []string) error {
-	own := p.own()
-	for _, option := range []string{"key", "limit", "window"} {
-		p.lines.Note(p.Dispenser, option)
+func parseRedisOption(d *caddyfile.Dispenser, r *Redis, option string) (err error) {
+	switch option {
+	case "address":
+		r.Addresses = d.RemainingArgs()
+		if len(r.Addresses) == 0 {
+			return d.Err("address takes at least one host:port or the path of a socket")
+		}
+		return nil
+	case "tls":
+		return parseTLS(d, r)
+	case "credentials":
+		r.CredentialsRaw, err = options.ParseCredentials(d)
+		return err
+	case "sentinel_credentials":
+		r.SentinelCredentialsRaw, err = options.ParseCredentials(d)
+		return err
 	}
-	own.Key = args[0]
-	err := caddyfileopt.NotEmpty(p.Dispenser, "key", own.Key)
+	value, err := options.Value(d)
 	if err != nil {
 		return err
 	}
-	if own.Limit, err = p.numberOrSize(own, "limit", args[1]); err != nil {
-		return err
+	switch option {
+	case "db":
+		r.DB, err = options.Number(d, option, value, 0, math.MaxInt32)
+	case "pool_size":
+		r.PoolSize, err = options.Number(d, option, value, 1, dial.MaxPoolSize)
+	default:
+		*map[string]*string{
+			"mode": (*string)(&r.Mode), "master": &r.Master, "username": &r.Username, "password": &r.Password,
+			"sentinel_username": &r.SentinelUsername, "sentinel_password": &r.SentinelPassword,
+		}[option] = value
 	}
-	return p.setWindow(own, args[2])
-}
-
-// own returns the policy described in the directive itself.
-func (p *handlerParser) own() *Policy {
-	if p.single == nil {
-		p.single = new(Policy)
-	}
-	return p.single
-}
-
-// blocks are all kinds of blocks.
-var blocks caddyfileopt.Blocks
-
-func init() {
-	common := optionsWith(policyOptions, func(o *option[Policy]) bool { return o.common })
-	own := optionsWith(policyOptions, func(o *option[Policy]) bool { return !o.common })
-	handlerNames, commonNames, policyNames = namesOf(handlerOptions), namesOf(common), namesOf(own)
-	blockNames = slices.Concat(policyNames, commonNames)
-	blocks = append(caddyfileopt.Blocks{
-		blockOf("the directive redis_ratelimit, beside its policy blocks", handlerOptions),
-		blockOf("the directive redis_ratelimit, or a policy block in it", common),
-		blockOf("a policy: the directive redis_ratelimit, or a policy block in it", own),
-	}, appBlocks...)
-	var decides []string
-	for _, o := range optionsWith(slices.Concat(common, own), func(o *option[Policy]) bool { return o.unusable != "" }) {
-		decides = append(decides, ", for "+o.unusable+" "+o.name)
-	}
-	deciding = strings.Join(decides, "")
-}
-
-// ownPolicyOptions are the options of a policy that are given in the directive itself.
-func (p *handlerParser) ownPolicyOptions() []string {
-	return slices.DeleteFunc(slices.Clone(policyNames), func(option string) bool {
-		_, found := p.lines[option]
-		return !found
-	})
-}
-
-// parseOption reads an option in the directive itself.
-func (p *handlerParser) parseOption() error {
-	option := p.Val()
-	if option == "policy" {
-		return p.parsePolicy()
-	}
-	if err := p.once(option); err != nil {
-		return err
-	}
-	if err := cmp.Or(blocks.NoSign(p.Dispenser), p.refusePolicy(option)); err != nil {
-		return err
-	}
-	if o := optionOf(handlerOptions, option); o != nil {
-		return o.parse(&p.optionParser, p.handler)
-	}
-	o := optionOf(policyOptions, option)
-	switch {
-	case o == nil:
-		return blocks.Unknown(p.Dispenser, option, slices.Concat(blockNames, handlerNames))
-	case !o.common:
-		return o.parse(&p.optionParser, p.own())
-	}
-	common := Policy{Common: p.handler.Common}
-	err := o.parse(&p.optionParser, &common)
-	p.handler.Common = common.Common
 	return err
 }
 
-// once notes where an option of the directive stands, and refuses one that stands there already. Of exempt, addresses, crawlers and
-// sources have lines of their own, and sources several.
-func (p *handlerParser) once(option string) error {
-	ahead := *p.Dispenser
-	if option != "exempt" || !ahead.NextArg() {
-		return p.lines.Once(p.Dispenser, option)
+func parseTLS(d *caddyfile.Dispenser, r *Redis) error {
+	if d.NextArg() {
+		return d.Err("tls takes no values, only a block")
 	}
-	switch kind := ahead.Val(); kind {
-	case exemptSource:
-		p.lines.Note(p.Dispenser, option+" "+kind)
-		return nil
-	case exemptCrawler:
-		return p.lines.Once(p.Dispenser, option+" "+kind)
+	r.TLS = new(RedisTLS)
+	fields := map[string]*string{"ca": &r.TLS.CA, "cert": &r.TLS.Cert, "key": &r.TLS.Key, "server_name": &r.TLS.ServerName}
+	at, err := options.KnownBlocks.Each(d, tlsOptions, func(option string) (err error) {
+		if option == "pin" {
+			return parsePins(d, r.TLS)
+		}
+		*fields[option], err = options.Value(d)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case (r.TLS.Cert == "") != (r.TLS.Key == ""):
+		return at.Wrap(errors.New("tls: cert and key go together; name both files, or neither"))
+	case r.TLS.CA != "" && len(r.TLS.Pins) > 0:
+		return at.Wrap(secretfile.ErrPinAndCA)
 	}
-	return p.lines.Once(p.Dispenser, option)
+	return nil
 }
 
-// parsePolicy reads a policy block.
-func (p *handlerParser) parsePolicy() error {
-	args := p.RemainingArgs()
-	if len(args) != 1 {
-		return p.Errf("policy takes one value, its name, got %d; its options follow in a block", len(args))
+// parsePins reads pins. Those with placeholders are checked when these are resolved.
+func parsePins(d *caddyfile.Dispenser, t *RedisTLS) error {
+	t.Pins = d.RemainingArgs()
+	if len(t.Pins) == 0 {
+		return d.Err("pin takes the SHA-256 of at least one public key; the command check prints it")
 	}
-	name := args[0]
-	if name == "" {
-		return p.Err("policy: empty; write its name behind the word policy")
-	}
-	policy := &Policy{Name: name}
-	p.handler.Policies = append(p.handler.Policies, policy)
-	own, err := blocks.Each(p.Dispenser, blockNames, func(option string) error {
-		if option == "name" {
-			return p.Err("name: a policy block has its name behind the word policy")
+	for _, pin := range t.Pins {
+		if strings.Contains(pin, "{") {
+			continue
 		}
-		return optionOf(policyOptions, option).parse(&p.optionParser, policy)
-	})
-	if err != nil {
-		return err
-	}
-	p.policies = append(p.policies, own)
-	whole := *policy
-	whole.setDefaults(&commonDefaults) // the handler's may follow
-	if err := cmp.Or(whole.check(), p.blocks.add(policy)); err != nil {
-		return own.Wrap(err)
+		if err := secretfile.ValidPin(pin); err != nil {
+			return d.WrapErr(err)
+		}
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 )
 
 // The words of a crawler's block, and those of the block crawlers that are no names of crawlers.
@@ -15,15 +15,22 @@ var (
 	crawlerOptions     = []string{"agent", "names", "ranges"}
 	allCrawlersOptions = []string{"resolver", "wait"}
 
-	crawlerBlocks = caddyfileopt.Blocks{{Place: "the block of a crawler in crawlers { ... } of the global option", Options: crawlerOptions}}
+	crawlerBlocks = options.Blocks{{Place: "the block of a crawler in crawlers { ... } of the global option", Options: crawlerOptions}}
 )
 
-// parseCrawlers reads which crawlers there are. Each word but resolver and wait is the name of one.
+// parseCrawlers reads which crawlers there are: those of the table behind the word, then those of the block. Each word of
+// the block but resolver and wait is the name of one.
 func parseCrawlers(d *caddyfile.Dispenser) (*Crawlers, error) {
-	if d.NextArg() {
-		return nil, d.Err("crawlers takes a block with a crawler in each line, such as google or bing")
+	c, at := new(Crawlers), options.Lines{"": *d}
+	for _, name := range d.RemainingArgs() {
+		if slices.Contains(allCrawlersOptions, name) {
+			return nil, d.Errf("%s stands in the block of crawlers; write it there", name)
+		}
+		if err := at.Once(d, name); err != nil {
+			return nil, err
+		}
+		c.Known = append(c.Known, shippedCrawler(&Crawler{Name: name}))
 	}
-	c, at := new(Crawlers), caddyfileopt.Lines{"": *d}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		word := d.Val()
 		if err := at.Once(d, word); err != nil {
@@ -42,7 +49,7 @@ func parseCrawlers(d *caddyfile.Dispenser) (*Crawlers, error) {
 func (c *Crawlers) parseLine(d *caddyfile.Dispenser, word string) (err error) {
 	switch word {
 	case "resolver":
-		c.Resolver, err = caddyfileopt.Value(d)
+		c.Resolver, err = options.Value(d)
 	case "wait":
 		c.Wait, err = parseCrawlerWait(d)
 	default:
@@ -54,10 +61,10 @@ func (c *Crawlers) parseLine(d *caddyfile.Dispenser, word string) (err error) {
 }
 
 func parseCrawlerWait(d *caddyfile.Dispenser) (*caddy.Duration, error) {
-	value, err := caddyfileopt.Value(d)
+	value, err := options.Value(d)
 	wait := caddy.Duration(0)
 	if err == nil && value != "off" {
-		wait, err = caddyfileopt.Duration(d, "wait", value, 1, crawlerWaitBounds)
+		wait, err = options.Duration(d, "wait", value, 1, crawlerWaitBounds)
 	}
 	return &wait, err
 }
@@ -76,12 +83,17 @@ func parseCrawler(d *caddyfile.Dispenser, name string) (*Crawler, error) {
 		}
 		return nil
 	})
-	shipped, _ := crawlers.ShippedAs(name)
+	return shippedCrawler(known), err
+}
+
+// shippedCrawler adds to a crawler, as far as nothing is written of it, what the table of its name has.
+func shippedCrawler(known *Crawler) *Crawler {
+	shipped, _ := crawlers.ShippedAs(known.Name)
 	if len(known.Agents) == 0 {
 		known.Agents = slices.Clone(shipped.Words)
 	}
 	if len(known.Names) == 0 {
 		known.Names = slices.Clone(shipped.Suffixes)
 	}
-	return known, err
+	return known
 }

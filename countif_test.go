@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dunglas/httpsfv"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 )
 
 // answerAs is a handler that answers with the status that the request's query names.
@@ -32,18 +32,18 @@ func counting(name, settings string) string {
 // checkReset checks how long it is until the share is as good as new, by both kinds of headers.
 func checkReset(t *testing.T, header http.Header, least, most time.Duration) {
 	t.Helper()
-	reset, err := strconv.ParseInt(header.Get(quotaheader.Reset), 10, 64)
+	reset, err := strconv.ParseInt(header.Get(answer.Reset), 10, 64)
 	if left := time.Until(time.Unix(reset, 0)); err != nil || left < least-time.Minute || left > most+time.Second {
-		t.Errorf("%s is in %v, want it from %v to %v", quotaheader.Reset, left, least, most)
+		t.Errorf("%s is in %v, want it from %v to %v", answer.Reset, left, least, most)
 	}
-	list, err := httpsfv.UnmarshalList(header.Values(quotaheader.Quota))
+	list, err := httpsfv.UnmarshalList(header.Values(answer.Quota))
 	if err != nil || len(list) != 1 {
-		t.Fatalf("%s is %q, error %v; want one item", quotaheader.Quota, header.Values(quotaheader.Quota), err)
+		t.Fatalf("%s is %q, error %v; want one item", answer.Quota, header.Values(answer.Quota), err)
 	}
 	item, _ := list[0].(httpsfv.Item)
 	value, _ := item.Params.Get("t")
 	if seconds, _ := value.(int64); time.Duration(seconds)*time.Second < least-time.Minute || time.Duration(seconds)*time.Second > most {
-		t.Errorf("%s is %q, want t from %v to %v", quotaheader.Quota, header.Values(quotaheader.Quota), least, most)
+		t.Errorf("%s is %q, want t from %v to %v", answer.Quota, header.Values(answer.Quota), least, most)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestCount_if_makes_a_policy_refund_in_all_handlers(t *testing.T) {
 	one := handlers[0].app.registered["p"]
 	for i, h := range handlers {
 		for _, r := range h.limiter.Rules.Rules {
-			assert.ErrorIf(t, r.Policy != one.policy || r.Numbers.Variants != one.variants || !r.Policy.Settings.Refunds,
+			assert.ErrorIf(t, r.Policy != one.Policy || r.Numbers.Variants != one.Variants || !r.Policy.Settings.Refunds,
 				"handler %d has a policy of its own", i)
 		}
 	}

@@ -15,10 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminserver"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -155,7 +156,7 @@ var (
 		counted := storepool.Counter("crawler_lookups_total",
 			"Look-ups of addresses in the DNS by outcome: verified, the address has a crawler's name; forged, it has none; failed, the "+
 				"resolver could not say; refused, there was no room.", "outcome")
-		for _, o := range crawlers.Outcomes() {
+		for _, o := range crawlers.LookupResults() {
 			counted.WithLabelValues(string(o))
 		}
 		return counted
@@ -219,6 +220,19 @@ func (r *runningCrawlers) warnings() (texts []string) {
 		"{http.redis_ratelimit.crawler} into a key or a match", strings.Join(slices.Sorted(maps.Keys(r.unasked)), ", "))}
 }
 
+// forAdmin returns what the admin API answers about; nil: there are no crawlers.
+func (r *runningCrawlers) forAdmin() *adminserver.Crawlers {
+	if r == nil {
+		return nil
+	}
+	return &adminserver.Crawlers{Set: r.set, Resolver: r.resolver, Lookups: r.own()}
+}
+
+// claimsOf returns how many requests have claimed a crawler since the process started.
+func claimsOf(name string, status crawlers.Status) int64 {
+	return storepool.CounterValue(crawlerRequests.WithLabelValues(name, status.String()))
+}
+
 // own returns the look-ups; nil: no crawler has names.
 func (r *runningCrawlers) own() *crawlers.Lookups {
 	if r.lookups == nil {
@@ -229,7 +243,7 @@ func (r *runningCrawlers) own() *crawlers.Lookups {
 
 // resolve replaces placeholders, and reads the files.
 func (c *Crawlers) resolve() (resolver string, all []*crawlers.Crawler, err error) {
-	if resolver, err = caddyfileopt.ResolveText("resolver", c.Resolver); err == nil {
+	if resolver, err = options.ResolveText("resolver", c.Resolver); err == nil {
 		resolver, err = parseResolver(resolver)
 	}
 	for _, known := range c.Known {
@@ -242,7 +256,7 @@ func (c *Crawlers) resolve() (resolver string, all []*crawlers.Crawler, err erro
 				break
 			}
 			var file *crawlers.File
-			if path, err = caddyfileopt.ResolveText(known.Name+": ranges", path); err != nil {
+			if path, err = options.ResolveText(known.Name+": ranges", path); err != nil {
 				break
 			}
 			if file, err = crawlers.OpenFile(path); err != nil {
@@ -264,9 +278,9 @@ func openLookups(resolver string, suffixes []string, logger func() *zap.Logger) 
 	suffixes = slices.Compact(suffixes)
 	key := resolver + " " + strings.Join(suffixes, " ")
 	held, _, err := lookups.LoadOrNew(key, func() (caddy.Destructor, error) {
-		return &sharedLookups{crawlers.NewLookups(crawlers.Options{
+		return &sharedLookups{crawlers.NewLookups(crawlers.LookupOptions{
 			Resolver: crawlers.NewResolver(resolver), Suffixes: suffixes,
-			Count: func(o crawlers.Outcome) { crawlerLookups.WithLabelValues(string(o)).Inc() },
+			Count: func(o crawlers.LookupResult) { crawlerLookups.WithLabelValues(string(o)).Inc() },
 			OnNoNames: func() {
 				logger().Warn("the resolver has found no name of any of 20 addresses: it may not answer for addresses of the internet; "+
 					"name another one in resolver of the option crawlers", zap.String("resolver", shownResolver(resolver)))
@@ -354,7 +368,7 @@ func (r *runningCrawlers) identifier(configured string, exempt []string, elsewhe
 		r.asked(shows, exempt)
 		return &gate.Crawlers{Set: r.set, Shows: shows}, nil
 	case shows:
-		return nil, fmt.Errorf("{%s} needs crawlers { ... } in the global option %s", rule.CrawlerName, appName)
+		return nil, fmt.Errorf("{%s} needs crawlers { ... } in the global option %s", rule.CrawlerName, options.AppName)
 	}
 	return nil, nil //nolint:nilnil // nothing asks
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
@@ -72,7 +72,7 @@ func TestDecision_writes_its_outcome_alone(t *testing.T) {
 func TestPlaceholders_of_a_handler_that_decided_nothing_are_unknown(t *testing.T) {
 	skipping := newHandler(t, `{"policies":[{"key":"{http.request.header.X-Key}","limit":2,"window":"1h"}],"on_empty_key":"skip"}`)
 	server := serve(t, tellPlaceholders("decision", "policy"), skipping)
-	if header := fetch(t, server.URL).Header; len(header.Values("decision")) > 0 || len(header.Values("policy")) > 0 || len(header.Values(quotaheader.Limit)) > 0 {
+	if header := fetch(t, server.URL).Header; len(header.Values("decision")) > 0 || len(header.Values("policy")) > 0 || len(header.Values(answer.Limit)) > 0 {
 		t.Errorf("got %v; want no decision", header)
 	}
 }
@@ -82,10 +82,10 @@ func TestSeconds_have_the_decimals_that_they_need(t *testing.T) {
 		0: "0", time.Second: "1", 1500 * time.Millisecond: "1.5", time.Microsecond: "0.000001",
 		24 * time.Hour: "86400", limiter.Never: "-1", 5866889 * time.Microsecond: "5.866889", 100 * time.Second: "100",
 	} {
-		assert.Equal(t, quotaheader.Seconds(duration), want, "%v written", duration)
+		assert.Equal(t, answer.Seconds(duration), want, "%v written", duration)
 	}
 	for duration, want := range map[time.Duration]int64{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, time.Minute: 60} {
-		assert.Equal(t, quotaheader.CeilSeconds(duration), want, "%v rounded up to", duration)
+		assert.Equal(t, answer.CeilSeconds(duration), want, "%v rounded up to", duration)
 	}
 }
 

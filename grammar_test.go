@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 )
 
 // grammarOf returns the text that describes what a parser reads: the indented lines of its comment, which also
@@ -78,7 +80,7 @@ var samples = map[string][]string{
 	"<response matcher>": {"status 4xx", "header X-Failed *"}, "<address, range or private_ranges>": {"192.0.2.1", "2001:db8::/32", "private_ranges"},
 	"<400-599>": {"400"}, "<0-32>": {"24"}, "<0-128>": {"56"}, "<url>": {"redis://127.0.0.1:6379"}, "<host:port or socket>": {"127.0.0.1:6379"},
 	"<word>": {"OurMonitor", "OurProbe"}, "<suffix>": {".monitor.example.net", ".probe.example.net"}, "<module>": {"static 192.0.2.0/24"},
-	"<crawler>": {"google", "bing"}, "<resolver>": {"127.0.0.53", "[2001:db8::53]:5353"},
+	"<crawler>": {"google", "bing"}, "crawlers <crawler>": {"yandex", "amazon"}, "<resolver>": {"127.0.0.53", "[2001:db8::53]:5353"},
 	"<sha256>": {strings.Repeat("01234567", 8), strings.Repeat("89abcdef", 8)},
 
 	"redis_ratelimit <matcher>": {"/api/*"}, "<matcher>": {"path /api/*", "method GET"},
@@ -250,11 +252,9 @@ func TestGrammar_tables(t *testing.T) {
 			onPage = append(onPage, f.option+" { "+strings.TrimSpace(line.option+" "+line.rest))
 		}
 	}
-	for _, o := range policyOptions {
-		inTables = append(inTables, linesOf(&o)...)
-	}
-	for _, o := range handlerOptions {
-		inTables = append(inTables, linesOf(&o)...)
+	policies, handlers := options.Syntax()
+	for _, lines := range []map[string][]string{policies, handlers} {
+		inTables = append(inTables, slices.Concat(slices.Collect(maps.Values(lines))...)...)
 	}
 	for _, line := range inTables {
 		assert.ErrorIf(t, !slices.Contains(onPage, line), "docs/caddyfile.md lacks the line %q of the tables in its syntax", line)
@@ -265,18 +265,16 @@ func TestGrammar_tables(t *testing.T) {
 	}
 }
 
-// linesOf returns the lines of an option, with its block.
-func linesOf[T any](o *option[T]) []string {
-	lines := []string{o.name + " " + o.form}
-	if o.lines != "" {
-		lines = append(lines, o.name+" { "+o.lines)
-	}
-	return lines
+// tables returns the names of the options in a policy block, and of those beside policy blocks.
+func tables() (inBlocks, ofHandlers []string) {
+	policies, handlers := options.Syntax()
+	return slices.Collect(maps.Keys(policies)), slices.Collect(maps.Keys(handlers))
 }
 
 func TestGrammar_directive(t *testing.T) {
 	whole, _ := formsOf(strings.Split(directiveSyntax(t), "\n"))
 	forms := whole[0].block
+	blockNames, handlerNames := tables()
 	words := slices.Sorted(slices.Values(slices.Concat(blockNames, handlerNames)))
 	got := wordsOf(forms)
 	assert.FatalIf(t, !slices.Equal(got, words), "docs/caddyfile.md has the options %q, parsed are %q", got, words)
@@ -300,7 +298,8 @@ func TestGrammar_directive(t *testing.T) {
 }
 
 func TestGrammar_globalOption(t *testing.T) {
-	whole, _ := formsOf(strings.Split(grammarOf(t, "caddyfile_global.go", "parseGlobalOption"), "\n"))
+	whole, _ := formsOf(strings.Split(grammarOf(t, "caddyfile.go", "parseGlobalOption"), "\n"))
+	blockNames, handlerNames := tables()
 	all := slices.Concat(blockNames, handlerNames, appOptions, redisBlockOptions, memoryOptions, tlsOptions)
 	checkBlock(t, "global", whole[0].block, "{\nredis_ratelimit {\nLINES\n}\n}\n", all)
 }
@@ -334,6 +333,6 @@ var defaultComment = regexp.MustCompile(`(?m) +# .*$`)
 func TestGrammar_isInTheDocs(t *testing.T) {
 	page := assert.NoError(os.ReadFile("docs/caddyfile.md"))(t)
 	syntax := defaultComment.ReplaceAllString(string(page), "")
-	text := grammarOf(t, "caddyfile_global.go", "parseGlobalOption")
+	text := grammarOf(t, "caddyfile.go", "parseGlobalOption")
 	assert.ErrorIf(t, !strings.Contains(syntax, "\n```\n"+text+"```\n"), "docs/caddyfile.md has no block with the comment of parseGlobalOption:\n%s", text)
 }

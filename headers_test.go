@@ -15,8 +15,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/dunglas/httpsfv"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 )
 
 // fetch asks a server once.
@@ -33,15 +33,15 @@ func fetch(t testing.TB, url string) *http.Response {
 // checkShare checks the headers that show a share, each of which must stand once.
 func checkShare(t testing.TB, header http.Header, limit, remaining string) {
 	t.Helper()
-	for name, want := range map[string]string{quotaheader.Limit: limit, quotaheader.Remaining: remaining} {
+	for name, want := range map[string]string{answer.Limit: limit, answer.Remaining: remaining} {
 		got := header.Values(name)
 		assert.ErrorIf(t, len(got) != 1 || got[0] != want, "%s is %q, want %s", name, got, want)
 	}
-	resets := header.Values(quotaheader.Reset)
-	assert.FatalIf(t, len(resets) != 1, "%s is %q, want one", quotaheader.Reset, resets)
+	resets := header.Values(answer.Reset)
+	assert.FatalIf(t, len(resets) != 1, "%s is %q, want one", answer.Reset, resets)
 	reset, err := strconv.ParseInt(resets[0], 10, 64)
 	if left := time.Until(time.Unix(reset, 0)); err != nil || left < -time.Minute || left > 48*time.Hour+time.Minute {
-		t.Errorf("%s is %q, want a time until 48 hours from now", quotaheader.Reset, resets[0])
+		t.Errorf("%s is %q, want a time until 48 hours from now", answer.Reset, resets[0])
 	}
 }
 
@@ -124,7 +124,7 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 	r = r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(status int, header textproto.MIMEHeader) error {
 			hints++
-			if status != http.StatusEarlyHints || header.Get("Link") == "" || header.Get(quotaheader.Limit) != "" {
+			if status != http.StatusEarlyHints || header.Get("Link") == "" || header.Get(answer.Limit) != "" {
 				t.Errorf("got status %d with %v; want 103 without a share", status, header)
 			}
 			return nil
@@ -139,16 +139,16 @@ func TestHeaders_leave_informational_responses_alone(t *testing.T) {
 // checkOnlyItem checks that the headers have one item, of so many units that remain.
 func checkOnlyItem(t *testing.T, header http.Header, remaining int64) {
 	t.Helper()
-	if got := header.Values(quotaheader.Policy); !slices.Equal(got, []string{`"same";q=10;w=86400`}) {
-		t.Errorf("%s is %q", quotaheader.Policy, got)
+	if got := header.Values(answer.Policy); !slices.Equal(got, []string{`"same";q=10;w=86400`}) {
+		t.Errorf("%s is %q", answer.Policy, got)
 	}
-	list, err := httpsfv.UnmarshalList(header.Values(quotaheader.Quota))
+	list, err := httpsfv.UnmarshalList(header.Values(answer.Quota))
 	if err != nil || len(list) != 1 {
-		t.Fatalf("%s is %q, error %v; want one item", quotaheader.Quota, header.Values(quotaheader.Quota), err)
+		t.Fatalf("%s is %q, error %v; want one item", answer.Quota, header.Values(answer.Quota), err)
 	}
 	item, _ := list[0].(httpsfv.Item)
 	if got, _ := item.Params.Get("r"); got != remaining {
-		t.Errorf("%s is %q, want %d to remain", quotaheader.Quota, header.Values(quotaheader.Quota), remaining)
+		t.Errorf("%s is %q, want %d to remain", answer.Quota, header.Values(answer.Quota), remaining)
 	}
 }
 
@@ -190,9 +190,9 @@ func TestHeaders_outerShowsNone(t *testing.T) {
 // secondsOf returns the seconds until X-RateLimit-Reset, and those of the only item of RateLimit.
 func secondsOf(t testing.TB, header http.Header) (untilReset, told int64) {
 	t.Helper()
-	reset := assert.NoError(strconv.ParseInt(header.Get(quotaheader.Reset), 10, 64))(t)
-	list := assert.NoError(httpsfv.UnmarshalList(header.Values(quotaheader.Quota)))(t)
-	assert.FatalIf(t, len(list) != 1, "%s is %q", quotaheader.Quota, header.Values(quotaheader.Quota))
+	reset := assert.NoError(strconv.ParseInt(header.Get(answer.Reset), 10, 64))(t)
+	list := assert.NoError(httpsfv.UnmarshalList(header.Values(answer.Quota)))(t)
+	assert.FatalIf(t, len(list) != 1, "%s is %q", answer.Quota, header.Values(answer.Quota))
 	item, _ := list[0].(httpsfv.Item)
 	value, _ := item.Params.Get("t")
 	told, _ = value.(int64)
@@ -221,7 +221,7 @@ func TestHeaders_nothingLeft(t *testing.T) {
 			"headers":["x_ratelimit","ietf"]}`))
 		var last http.Header
 		for range 10 {
-			if last = fetch(t, server.URL).Header; last.Get(quotaheader.Remaining) == "0" {
+			if last = fetch(t, server.URL).Header; last.Get(answer.Remaining) == "0" {
 				break
 			}
 		}
@@ -231,7 +231,7 @@ func TestHeaders_nothingLeft(t *testing.T) {
 		whole := assert.NoError(strconv.ParseFloat(last.Get("reset_after"), 64))(t)
 		assert.ErrorIf(t, whole < float64(told)-1, "%s: {reset_after} is %v, t is %d", name, whole, told)
 		denied := fetch(t, server.URL).Header
-		wait, _ := strconv.ParseInt(denied.Get(quotaheader.RetryAfter), 10, 64)
+		wait, _ := strconv.ParseInt(denied.Get(answer.RetryAfter), 10, 64)
 		assert.ErrorIf(t, wait > told || test.exact && wait < told-1, "%s: %d s are told, then Retry-After: %d", name, told, wait)
 	}
 }
@@ -260,9 +260,9 @@ func TestHeaders_units(t *testing.T) {
 			handlers = append(handlers, newHandler(t, `{"policies":[`+policies+`],"headers":["x_ratelimit","ietf"]}`))
 		}
 		header := fetch(t, serve(t, hello, handlers...).URL).Header
-		assert.Equal(t, header.Get(quotaheader.Policy), test.want, "%s: %s", name, quotaheader.Policy)
-		assert.ErrorIf(t, header.Get(quotaheader.Limit) != "1000", "%s: %s is %q", name, quotaheader.Limit, header.Get(quotaheader.Limit))
-		items := assert.NoError(httpsfv.UnmarshalList(header.Values(quotaheader.Quota)))(t)
-		assert.Equal(t, len(items), strings.Count(test.want, ";q="), "%s: items of %s", name, quotaheader.Quota)
+		assert.Equal(t, header.Get(answer.Policy), test.want, "%s: %s", name, answer.Policy)
+		assert.ErrorIf(t, header.Get(answer.Limit) != "1000", "%s: %s is %q", name, answer.Limit, header.Get(answer.Limit))
+		items := assert.NoError(httpsfv.UnmarshalList(header.Values(answer.Quota)))(t)
+		assert.Equal(t, len(items), strings.Count(test.want, ";q="), "%s: items of %s", name, answer.Quota)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
@@ -18,7 +19,7 @@ import (
 const metricsNamespace = storepool.Namespace
 
 // These count for the whole process: Caddy makes a new registry for every configuration, and the
-// counts go on over reloads. Those of policies are in package policystats.
+// counts go on over reloads. The counts of policies are in internal/storepool/policystats.go.
 var (
 	storeDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: metricsNamespace, Name: "store_duration_seconds",
@@ -78,7 +79,7 @@ var gauges = []prometheus.Collector{
 		fromRunning(func(a *App) float64 {
 			return oneIf(a.opened.Redis != nil && a.opened.Redis.LoginFailing.Load())
 		})),
-	gauge("held_requests", "Requests that "+strings.Join(namesOf(optionsWith(policyOptions, isHolding)), " and ")+" hold now.", func() float64 { return float64(process.Held.Used()) }),
+	gauge("held_requests", "Requests that "+strings.Join(options.HoldingOptions(), " and ")+" hold now.", func() float64 { return float64(process.Held.Used()) }),
 	gauge("memory_keys", "Keys whose state this process stores: those it decides itself, and those whose state Redis reported.",
 		fromRunning(func(a *App) float64 { return float64(a.opened.Memory.Store.Len()) })),
 	gauge("overrides", "Overrides that apply on this node: other limits, blocks and exemptions that operators have set.",
@@ -115,7 +116,7 @@ func fromRunning(value func(a *App) float64) func() float64 {
 var challengeSeries sync.Map
 
 // countChallenge counts what became of a challenge.
-func countChallenge(o challenge.Outcome) {
+func countChallenge(o challenge.Result) {
 	series, found := challengeSeries.Load(o)
 	if !found {
 		series, _ = challengeSeries.LoadOrStore(o, challenges.WithLabelValues(string(o)))
@@ -127,7 +128,7 @@ func countChallenge(o challenge.Outcome) {
 
 // browsersThatWait counts what became of browsers that may wait.
 func browsersThatWait() adminapi.PageBrowsers {
-	count := func(o challenge.Outcome) int64 { return storepool.CounterValue(challenges.WithLabelValues(string(o))) }
+	count := func(o challenge.Result) int64 { return storepool.CounterValue(challenges.WithLabelValues(string(o))) }
 	return adminapi.PageBrowsers{Shown: count(challenge.Shown), Passed: count(challenge.Passed), Cookieless: count(challenge.Cookieless)}
 }
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
@@ -133,20 +132,20 @@ func series(c prometheus.Collector) (n int) {
 // one that goes on: what is kept stays as much as one configuration needs.
 func TestPolicyNames_of_configurations_that_came_and_went(t *testing.T) {
 	h := newHandler(t, policyJSON("stays", "5"))
-	h.limiter.Counters[0].Count(rule.Allowed, limiter.SourceMemory)
+	h.limiter.Counters[0].Count(limiter.OutcomeAllowed, limiter.SourceMemory)
 	h.limiter.Counters[0].CountInvalid("limit", "value")
 	decisions, invalid := series(storepool.Decisions), series(storepool.InvalidValues)
 	for i := range assert.Rounds(100, 2_000) {
 		ctx, end := newContext(t, "")
 		brief := loadHandler(t, ctx, policyJSON(fmt.Sprint("brief", i), "5"))
 		again := loadHandler(t, ctx, policyJSON("stays", "5"))
-		for _, o := range []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed} {
+		for _, o := range []limiter.Outcome{limiter.OutcomeAllowed, limiter.OutcomeDenied, limiter.OutcomeFailedOpen, limiter.OutcomeFailedClosed} {
 			brief.limiter.Counters[0].Count(o, limiter.SourceRedis)
 		}
 		brief.limiter.Counters[0].CountInvalid("burst", "value")
 		assert.FatalIf(t, again.limiter.Counters[0] != h.limiter.Counters[0], "the policy that stays begins anew")
 		end()
-		brief.limiter.Counters[0].Count(rule.Denied, limiter.SourceMemory) // a request that outlives it
+		brief.limiter.Counters[0].Count(limiter.OutcomeDenied, limiter.SourceMemory) // a request that outlives it
 		brief.limiter.Counters[0].CountInvalid("weight", "value")
 	}
 	if got := series(storepool.Decisions); got != decisions {

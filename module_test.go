@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -75,18 +77,18 @@ func TestHandler_Provision_again(t *testing.T) {
 func TestHandler_of_JSON_takes_null_for_what_is_left_out(t *testing.T) {
 	h := newHandler(t, `{"policies":[{"name":null,"key":null,"algorithm":null,"weight":null,"match":null,"count_if":null,"max_delay":null,"limit":5,"window":"24h"}],
 		"status":null,"ipv4_prefix":null,"ipv6_prefix":null,"exempt":null,"headers":null,"retry_jitter":null,"fail_mode":null}`)
-	assert.ErrorIf(t, h.Status != 429 || *h.IPv4Prefix != 32 || h.Policies[0].Key != defaultKey, "got the handler %+v", *h)
+	assert.ErrorIf(t, h.Status != 429 || *h.IPv4Prefix != 32 || h.Policies[0].Key != "{http.vars.client_ip}", "got the handler %+v", *h)
 }
 
 // TestReserve_UnmarshalJSON reads units as a number or as text, and percent.
 func TestReserve_UnmarshalJSON(t *testing.T) {
-	for text, want := range map[string]Reserve{`20`: "20", `"20"`: "20", `"20%"`: "20%", `0`: "0", `1.5`: "1.5", `-1`: "-1"} {
-		var p Policy
+	for text, want := range map[string]options.Reserve{`20`: "20", `"20"`: "20", `"20%"`: "20%", `0`: "0", `1.5`: "1.5", `-1`: "-1"} {
+		var p options.Policy
 		err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), &p)
 		assert.ErrorIf(t, err != nil || p.Reserve != want, "%s is %q, %v; want %q", text, p.Reserve, err, want)
 	}
 	for _, text := range []string{`true`, `[20]`, `{"units":20}`} {
-		err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), new(Policy))
+		err := json.Unmarshal([]byte(`{"reserve":`+text+`}`), new(options.Policy))
 		assert.ErrorIf(t, err == nil, "%s is taken", text)
 	}
 }
@@ -145,7 +147,7 @@ func FuzzCaddyfile(f *testing.F) {
 	for _, path := range goldenFiles(f) { // to begin with
 		text := assert.NoError(os.ReadFile(path))(f)
 		input, _, _ := strings.Cut(string(text), tenDashes)
-		if at := strings.Index(input, appName); at >= 0 { // the directive or option at its beginning
+		if at := strings.Index(input, options.AppName); at >= 0 { // the directive or option at its beginning
 			f.Add(input[at:])
 		}
 	}
@@ -160,10 +162,10 @@ func FuzzCaddyfile(f *testing.F) {
 			err := json.Unmarshal(app.Value, new(App))
 			assert.ErrorIf(t, err != nil, "the option cannot be loaded: %v", err)
 		}
-		handler, err := parseHandler(httpcaddyfile.Helper{Dispenser: caddyfile.NewDispenser(tokens), State: map[string]any{}}, directiveMatcher{})
+		handler, err := options.ParseDirective(httpcaddyfile.Helper{Dispenser: caddyfile.NewDispenser(tokens), State: map[string]any{}}, options.Matcher{}, options.RestOfCaddyfile{Begins: func() {}, Warn: func(routetrace.Warning) {}, MaxBodies: defaultMaxBodies})
 		checkParsed(t, handler, err)
-		if h, ok := handler.(*Handler); ok && err == nil {
-			checkHandlerLoads(t, h)
+		if err == nil {
+			checkHandlerLoads(t, &Handler{Directive: *handler})
 		}
 	})
 }
@@ -182,8 +184,8 @@ func checkHandlerLoads(t *testing.T, h *Handler) {
 	if err := json.Unmarshal(text, loaded); err != nil {
 		t.Fatalf("%s cannot be loaded: %v", text, err)
 	}
-	loaded.setDefaults()
-	if err := loaded.check(); err != nil {
+	loaded.SetDefaults()
+	if err := loaded.Check(); err != nil {
 		t.Errorf("%s is refused when it is loaded: %v", text, err)
 	}
 }

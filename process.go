@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminserver"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/gate"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
@@ -45,15 +46,15 @@ const defaultMaxBodies = 128 << 20
 // bodies has the bytes that all handlers hold of request bodies. The running app sets its limit.
 var bodies = requestbody.NewAccount(defaultMaxBodies)
 
-// lastEvents are the last events of all handlers.
-var lastEvents = clock.NewEventFilter()
-
 // process is what all limiters share.
 var process = gate.Process{
-	Held: waiting.NewRoom(waiting.MostWaiting), Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
+	Held: waiting.NewRoom(waiting.MostWaiting), Uploads: requestbody.NewUploads(), Thresholds: clock.NewEventFilter(), MemorySeconds: memorySeconds,
 	Blocked:    blockedTotal.Inc,
 	Challenged: countChallenge,
 }
+
+// admin is what the answers of the admin API have in common over reloads.
+var admin = adminserver.NewProcess(pool, nodeName, browsersThatWait, claimsOf)
 
 // noticed are the warnings that were logged last.
 var noticed notices
@@ -132,7 +133,7 @@ func newestPolicy(name string) (n rule.Newest, found bool) {
 		return n, false
 	}
 	r, found := a.registered[name]
-	return rule.Newest{Policy: r.policy, Variants: r.variants, LimitFrom: strings.Trim(r.identity.limitFrom, "{}"), Unlimited: r.identity.unlimited}, found
+	return rule.Newest{Policy: r.Policy, Variants: r.Variants, LimitFrom: strings.Trim(r.Identity.LimitFrom, "{}"), Unlimited: r.Identity.Unlimited}, found
 }
 
 // tellByRunning tells by the webhook of the configuration that runs now.

@@ -4,19 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/secretfile"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
 
 // Redis says how to reach Redis: by `url`, or by `addresses` and the fields after it. Text values
@@ -67,37 +63,6 @@ type Redis struct {
 	PoolSize int `json:"pool_size,omitempty"`
 }
 
-// resolve makes the final options of what is configured: placeholders replaced, files read.
-func (a *App) resolve(ctx caddy.Context) (storepool.Options, error) {
-	client, err := a.Redis.clientOptions(ctx)
-	if err != nil {
-		return storepool.Options{}, err
-	}
-	client.Timeout = time.Duration(a.Timeout)
-	secret, err := caddyfileopt.ResolveText("hash_keys", a.HashKeys)
-	if err != nil {
-		return storepool.Options{}, err
-	}
-	options := storepool.Options{
-		Client:  client,
-		Naming:  limiter.KeyFormat{Prefix: *a.KeyPrefix, Secret: secret},
-		DenyAge: time.Duration(*a.DenyCache), LocalShare: math.Round(*a.LocalShare*1e4) / 1e6, ForgiveOutages: !*a.SettleOutage,
-	}
-	if a.Redis.TLS != nil {
-		files, err := a.Redis.TLS.resolve()
-		if err == nil {
-			options.Client.TLS, err = files.Load()
-		}
-		if err != nil {
-			return storepool.Options{}, fmt.Errorf("tls: %w", err)
-		}
-		options.Client.LoadTLS, options.TLS = files.Load, fmt.Sprintf("%q", files)
-	} else if client.TLS != nil {
-		options.TLS = "system"
-	}
-	return options, nil
-}
-
 // check refuses what cannot work whatever the placeholders hold.
 func (r *Redis) check() error {
 	o := r.written()
@@ -119,7 +84,7 @@ func (r *Redis) check() error {
 		o = fromURL
 	}
 	if err := o.Validate(); err != nil {
-		return caddyfileopt.NameFields(err)
+		return options.NameFields(err)
 	}
 	if r.TLS == nil || strings.Contains(r.TLS.ServerName, "{") {
 		return nil
@@ -127,43 +92,43 @@ func (r *Redis) check() error {
 	return secretfile.ValidServerName(r.TLS.ServerName)
 }
 
-func (r *Redis) clientOptions(ctx caddy.Context) (dial.Options, error) {
+func (r *Redis) clientOptions(ctx caddy.Context) (dial.Connection, error) {
 	if r.URL != "" {
 		if len(r.Addresses) > 0 || r.Mode != "" || r.Master != "" || r.Username != "" || r.Password != "" || r.CredentialsRaw != nil ||
 			r.SentinelUsername != "" || r.SentinelPassword != "" || r.SentinelCredentialsRaw != nil || r.DB != 0 {
-			return dial.Options{}, errors.New("url: has address, user, password and database in itself; " +
+			return dial.Connection{}, errors.New("url: has address, user, password and database in itself; " +
 				"leave the other fields out, except " +
 				"tls and pool_size")
 		}
-		text, err := caddyfileopt.ResolveURL(r.URL)
+		text, err := options.ResolveURL(r.URL)
 		if err != nil {
-			return dial.Options{}, err
+			return dial.Connection{}, err
 		}
 		o, err := parseURL(text)
 		o.PoolSize = r.PoolSize
 		return o, err
 	}
 	o := r.written()
-	texts := []caddyfileopt.OptionText{
+	texts := []options.OptionText{
 		{Option: "master", Text: &o.Master}, {Option: "username", Text: &o.Username}, {Option: "password", Text: &o.Password},
 		{Option: "sentinel_username", Text: &o.SentinelUsername}, {Option: "sentinel_password", Text: &o.SentinelPassword},
 	}
 	for i := range o.Addresses {
-		texts = append(texts, caddyfileopt.OptionText{Option: "address", Text: &o.Addresses[i]})
+		texts = append(texts, options.OptionText{Option: "address", Text: &o.Addresses[i]})
 	}
-	err := caddyfileopt.ResolveTexts(texts)
+	err := options.ResolveTexts(texts)
 	if err == nil {
-		o.Credentials, err = caddyfileopt.LoadCredentials(ctx, "credentials", r.CredentialsRaw)
+		o.Credentials, err = options.LoadCredentials(ctx, "credentials", r.CredentialsRaw)
 	}
 	if err == nil {
-		o.SentinelCredentials, err = caddyfileopt.LoadCredentials(ctx, "sentinel_credentials", r.SentinelCredentialsRaw)
+		o.SentinelCredentials, err = options.LoadCredentials(ctx, "sentinel_credentials", r.SentinelCredentialsRaw)
 	}
 	return o, err
 }
 
 // written returns the options as they are written, with placeholders. No file stands for sources of logins.
-func (r *Redis) written() dial.Options {
-	o := dial.Options{
+func (r *Redis) written() dial.Connection {
+	o := dial.Connection{
 		Addresses: slices.Clone(r.Addresses), Mode: r.Mode, Master: r.Master, DB: r.DB, PoolSize: r.PoolSize,
 		Username: r.Username, Password: r.Password, SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword,
 	}
@@ -177,16 +142,16 @@ func (r *Redis) written() dial.Options {
 }
 
 // parseURL reads a URL without placeholders. Sentinels and clusters have several addresses, and no URL.
-func parseURL(text string) (dial.Options, error) {
+func parseURL(text string) (dial.Connection, error) {
 	scheme, _, _ := strings.Cut(text, "://")
 	for mode, options := range map[string]string{"sentinel": "mode sentinel, master <name>", "cluster": "mode cluster"} {
 		if strings.Contains(scheme, mode) {
-			return dial.Options{}, fmt.Errorf("redis URL: write a block instead, redis { ... } with %s and address <host:port>", options)
+			return dial.Connection{}, fmt.Errorf("redis URL: write a block instead, redis { ... } with %s and address <host:port>", options)
 		}
 	}
 	o, err := dial.ParseURL(text)
 	if err != nil {
-		err = caddyfileopt.NameFields(err)
+		err = options.NameFields(err)
 	}
 	return o, err
 }
@@ -216,12 +181,12 @@ type RedisTLS struct {
 func (t *RedisTLS) resolve() (secretfile.TLS, error) {
 	files := secretfile.TLS(*t)
 	files.Pins = slices.Clone(files.Pins)
-	texts := []caddyfileopt.OptionText{
+	texts := []options.OptionText{
 		{Option: "ca", Text: &files.CA}, {Option: "cert", Text: &files.Cert}, {Option: "key", Text: &files.Key},
 		{Option: "server_name", Text: &files.ServerName},
 	}
 	for i := range files.Pins {
-		texts = append(texts, caddyfileopt.OptionText{Option: "pin", Text: &files.Pins[i]})
+		texts = append(texts, options.OptionText{Option: "pin", Text: &files.Pins[i]})
 	}
-	return files, caddyfileopt.ResolveTexts(texts)
+	return files, options.ResolveTexts(texts)
 }

@@ -6,17 +6,18 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // describedPolicies describes the policies by their names, with their handlers in the order of the routes. Handlers in routes of
 // other modules come last.
-func (a *App) describedPolicies() map[string]*description.Policy {
-	policies, placed := map[string]*description.Policy{}, map[*rule.Set]bool{}
-	for handler, site := range routetrace.Handlers(a.servers()) {
+func (a *App) describedPolicies() map[string]*display.PolicyDescription {
+	policies, placed := map[string]*display.PolicyDescription{}, map[*rule.Set]bool{}
+	for handler, site := range routetrace.Handlers(a.routes()) {
 		if h, ok := handler.(*Handler); ok {
 			placed[h.limiter.Rules] = true
 			describeAt(policies, h.limiter.Rules, site.String())
@@ -27,11 +28,16 @@ func (a *App) describedPolicies() map[string]*description.Policy {
 			describeAt(policies, set, "")
 		}
 	}
+	if a.opened.Options == nil {
+		for _, p := range policies {
+			p.Lease = nil // without Redis there is no lease
+		}
+	}
 	return policies
 }
 
 // describeAt adds the policies of a handler at a place.
-func describeAt(policies map[string]*description.Policy, set *rule.Set, place string) {
+func describeAt(policies map[string]*display.PolicyDescription, set *rule.Set, place string) {
 	for i := range set.Rules {
 		r := &set.Rules[i]
 		p := policies[r.Policy.Name()]
@@ -45,27 +51,16 @@ func describeAt(policies map[string]*description.Policy, set *rule.Set, place st
 	}
 }
 
-// enforcesNowhere reports whether a policy is a dry run for a key in all its handlers; false if it has no handler.
-func (a *App) enforcesNowhere(policy string, key limiter.EncodedKey) (pretended bool) {
-	for _, set := range a.rules {
-		for i := range set.Rules {
-			switch r := &set.Rules[i]; {
-			case r.Policy.Name() != policy:
-			case r.Enforces(key):
-				return false
-			default:
-				pretended = true
-			}
-		}
-	}
-	return pretended
-}
-
 // logWarnings logs warnings of what the app's configuration hardly means.
 func (a *App) logWarnings() {
-	warnings := routetrace.Warnings(a.servers())
+	warnings := routetrace.Warnings(a.routes())
 	for _, text := range a.crawlers.warnings() {
-		warnings = append(warnings, routetrace.Warning{Place: "the global option " + appName, Text: text})
+		warnings = append(warnings, routetrace.Warning{Place: "the global option " + options.AppName, Text: text})
+	}
+	for _, name := range a.elsewhere.Unknown {
+		for _, place := range routetrace.PlacesOf(name, a.routes()) {
+			warnings = append(warnings, routetrace.Warning{Place: place, Text: options.UnknownPlaceholder(name)})
+		}
 	}
 	noticed.logValidated(pool.Warnings.Watch(a.logger), warnings)
 }
@@ -80,15 +75,20 @@ func (a *App) wasValidated() bool {
 
 // WarningSubject implements [routetrace.Warnable].
 func (h *Handler) WarningSubject() *routetrace.Subject {
-	s := &routetrace.Subject{Usage: h.Usage, JSON: h.configured, Unnamed: h.unnamed, ByClient: h.limiter.Rules.GoesByClient() || h.limiter.Crawlers != nil}
+	s := &routetrace.Subject{Usage: h.Usage, JSON: h.configured, Unnamed: h.HasUnnamed(), ByClient: h.limiter.Rules.GoesByClient() || h.limiter.Crawlers != nil}
 	for _, p := range h.Policies {
-		s.Alone = append(s.Alone, p.warnings()...)
+		s.Alone = append(s.Alone, p.Warnings()...)
 	}
 	for i := range h.limiter.Rules.Rules {
 		r := &h.limiter.Rules.Rules[i]
 		if r.Wait.Longest > 0 {
 			s.Waiter = &routetrace.Waiter{Policy: r.Policy.Name(), Key: r.Texts.Key, Match: r.Match}
 			s.Alone = append(s.Alone, h.waitWarnings(r)...)
+		}
+		if r.Policy.CountsRunning {
+			s.Places = append(s.Places, routetrace.PlacePolicy{
+				Policy: r.Policy.Name(), Keyless: r.Texts.IsKeyless, Shared: r.Key.IsFixed(), By: r.Texts.Turns, Match: r.Match,
+			})
 		}
 		if r.Opens {
 			s.Opening = routetrace.AppendNew(s.Opening, r.Policy.Name())
@@ -109,11 +109,16 @@ func (h *Handler) WarningSubject() *routetrace.Subject {
 			s.Folded = append(s.Folded, routetrace.FoldedHeader{Policy: r.Policy.Name(), Name: header})
 		}
 		for _, header := range r.RequestHeaders() {
-			if !slices.Contains(clientHeaders, header) { // of which the policy warns
+			if !slices.Contains(options.ClientHeaders, header) { // of which the policy warns
 				s.Headers = routetrace.AppendNew(s.Headers, header)
 			}
 		}
 		s.Placeholders = routetrace.AppendNew(s.Placeholders, append(r.Placeholders(), routetrace.MatchedPlaceholders(slices.Concat(r.Match, r.Count))...)...)
+		for _, name := range s.Placeholders {
+			if text := options.UnknownPlaceholder(name); text != "" {
+				s.Alone = routetrace.AppendNew(s.Alone, text)
+			}
+		}
 		s.Matches = append(s.Matches, r.Match)
 		if r.Key.ReadsBody() && !r.DryRun && r.OnEmptyKey == rule.EmptyKeyReject && !routetrace.Narrows(r.Match) {
 			s.Rejecting = routetrace.AppendNew(s.Rejecting, r.Policy.Name())

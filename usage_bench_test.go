@@ -34,7 +34,7 @@ func BenchmarkUsed(b *testing.B) {
 	}{{"memory", "", 400}, {"redis", redis, 200}} {
 		b.Run(bench.name, func(b *testing.B) {
 			server := loadServer(b, bench.app, handler)
-			counters := apps.newest().registered["bench"].counters
+			counters := apps.newest().registered["bench"].Counters
 			var on, off []float64
 			for turn := range b.N {
 				for _, counts := range []bool{turn%2 == 0, turn%2 != 0} {
@@ -64,7 +64,7 @@ func fasterHalf(numbers []float64) (mean float64) {
 }
 
 // cpuOf returns the processor time of a request, in nanoseconds, of so many requests of 500 clients.
-func cpuOf(b *testing.B, server *caddyhttp.Server, counters *storepool.Policy, counts bool, requests int) float64 {
+func cpuOf(b *testing.B, server *caddyhttp.Server, counters *storepool.PolicyStats, counts bool, requests int) float64 {
 	b.Helper()
 	used := counters.Used
 	defer func() { counters.Used = used }()

@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/options"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/webhook"
 )
@@ -112,7 +112,7 @@ var webhookDeliveries = func() *prometheus.CounterVec {
 		"Events for the webhook by outcome: delivered; retry, an attempt failed and is repeated; expired, none succeeded in ten minutes; "+
 			"gone, the receiver wants none any more; dropped, the queue was full; lost, they waited when Caddy ended or the webhook was "+
 			"removed.", "outcome")
-	for _, o := range webhook.Outcomes() {
+	for _, o := range webhook.DeliveryStatuses() {
 		deliveries.WithLabelValues(string(o))
 	}
 	return deliveries
@@ -137,7 +137,7 @@ func (w *Webhook) open(logger func() *zap.Logger) (*runningWebhook, error) {
 		return nil, err
 	}
 	target, secret := w.URL, w.Secret
-	err := caddyfileopt.ResolveTexts([]caddyfileopt.OptionText{{Option: "url", Text: &target}, {Option: "secret", Text: &secret}})
+	err := options.ResolveTexts([]options.OptionText{{Option: "url", Text: &target}, {Option: "secret", Text: &secret}})
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
@@ -169,7 +169,7 @@ func openQueue(key string, u *url.URL, secret webhook.Secret, logger func() *zap
 	held, _, err := webhooks.LoadOrNew(key, func() (caddy.Destructor, error) {
 		q := &webhookQueue{key: key, logger: logger}
 		q.Dispatcher = webhook.New(u, secret, webhook.Hooks{
-			Count:     func(o webhook.Outcome, n int) { webhookDeliveries.WithLabelValues(string(o)).Add(float64(n)) },
+			Count:     func(o webhook.DeliveryStatus, n int) { webhookDeliveries.WithLabelValues(string(o)).Add(float64(n)) },
 			OnFailing: q.logFailing, OnUntold: q.logUntold,
 		})
 		return q, nil
@@ -191,7 +191,7 @@ func (q *webhookQueue) logFailing(err error) {
 }
 
 // logUntold logs, once a minute, that events are not told.
-func (q *webhookQueue) logUntold(o webhook.Outcome) {
+func (q *webhookQueue) logUntold(o webhook.DeliveryStatus) {
 	if q.untold.Pass(time.Now(), time.Minute) {
 		q.logger().Warn("events are not told to the webhook's receiver; webhook_deliveries_total counts them",
 			zap.String("outcome", string(o)))
@@ -217,9 +217,6 @@ func (w *runningWebhook) close() {
 func (w *runningWebhook) tells(event webhookEvent) bool {
 	return w != nil && slices.Contains(w.events, event)
 }
-
-// tellsOfClients reports whether the receiver wants events of clients.
-func (w *runningWebhook) tellsOfClients() bool { return w.tells(tellThreshold) || w.tells(tellBanned) }
 
 // queued counts the events that wait.
 func (w *runningWebhook) queued() int {

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
 )
 
 // webhookTo returns the JSON of an app that tells an inbox of events, by placeholders.
@@ -62,7 +62,7 @@ func TestWebhook_neverMetAfterReloads(t *testing.T) {
 // TestWebhook_warnings has the warnings of a webhook among those that the live page shows.
 func TestWebhook_warnings(t *testing.T) {
 	(&webhookQueue{logger: processLogger}).logFailing(errors.New("the answer has status 500"))
-	got := slices.ContainsFunc(pool.Warnings.List(), func(w warninglog.Warning) bool {
+	got := slices.ContainsFunc(pool.Warnings.List(), func(w adminapi.Warning) bool {
 		return strings.HasPrefix(w.Text, "the webhook's receiver does not take events") && strings.Contains(w.Details, "status 500")
 	})
 	assert.ErrorIf(t, !got, "the page has %v", pool.Warnings.List())
@@ -73,7 +73,8 @@ func TestWebhook_off(t *testing.T) {
 	box := caddytest.NewInbox(t)
 	for app, want := range map[string]bool{"": false, webhookTo(t, box, `"outage"`): false, webhookTo(t, box, `"banned"`): true, webhookTo(t, box, ""): true} {
 		h := loadHandler(t, lastingContext(t, app), policyJSON("p", "5"))
-		assert.ErrorIf(t, (h.limiter.Webhook != nil) != want, "%s: the webhook is %v", app, h.limiter.Webhook)
+		bans, thresholds := h.limiter.Listener.TakesSigns()
+		assert.ErrorIf(t, (bans || thresholds) != want, "%s: the webhook tells of clients: %t", app, !want)
 	}
 }
 
@@ -101,6 +102,6 @@ func BenchmarkWebhook_sign(b *testing.B) {
 	check := limiter.Check{Policy: h.limiter.Rules.Rules[0].Policy, Key: limiter.EncodeKey("same")}
 	b.ReportAllocs()
 	for b.Loop() {
-		h.limiter.Webhook.ThresholdSign(&check, h.limiter.Rules.Rules[0].Notify[0], time.Hour)
+		h.limiter.Listener.ThresholdSign(&check, h.limiter.Rules.Rules[0].Notify[0], time.Hour)
 	}
 }

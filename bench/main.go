@@ -95,8 +95,13 @@ func publish(ctx context.Context, o options, rounds int, groups []*report.Group,
 	if o.out == "" {
 		return report.WritePage(os.Stdout, page)
 	}
-	page.Chart = "benchmarks.svg"
-	if err := writeFile(filepath.Join(o.out, "benchmarks.md"), func(w io.Writer) error { return report.WritePage(w, page) }); err != nil {
+	file := filepath.Join(o.out, "benchmarks.md")
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	page.Chart, page.Instructions = "benchmarks.svg", report.Instructions(string(old))
+	if err := writeFile(file, func(w io.Writer) error { return report.WritePage(w, page) }); err != nil {
 		return err
 	}
 	return writeFile(filepath.Join(o.out, page.Chart), func(w io.Writer) error { return report.WriteChart(w, groups) })

@@ -18,7 +18,8 @@ type trial struct {
 	requests    int // of a round
 	warmUp      int // requests before these
 	base        *trial
-	leftOut     bool // its server cannot run here
+	single      *trial // has one policy where this one has several; nil: not compared
+	leftOut     bool   // its server cannot run here
 }
 
 // section holds the trials of one group. All are compared with the first.
@@ -51,6 +52,18 @@ func (t *trial) on(connections, requests int) *trial {
 // alone marks a limiter that runs beside a web server.
 func (t *trial) alone() *trial {
 	t.Alone = true
+	return t.long()
+}
+
+// long marks a row that does not set the scale of the chart.
+func (t *trial) long() *trial {
+	t.Long = true
+	return t
+}
+
+// beside has the time of Redis compared with that of a trial with one policy.
+func (t *trial) beside(single *trial) *trial {
+	t.single, t.Single = single, &single.Row
 	return t
 }
 
@@ -63,7 +76,7 @@ func (t *trial) same() *trial {
 // plan returns all trials in the order of the page.
 func plan() []*section {
 	sections := []*section{
-		headersSection(), plainSection(), deniedSection(), fewSection(8, 10_000), fewSection(2, 5000), fewSection(1, 3000),
+		headersSection(), severalSection(), plainSection(), deniedSection(), fewSection(8, 10_000), fewSection(2, 5000), fewSection(1, 3000),
 		floorSection(), loneFloorSection(),
 	}
 	for _, s := range sections {
@@ -82,9 +95,14 @@ func selected(sections []*section, words string) []*section {
 		return slices.ContainsFunc(strings.Split(words, ","), func(word string) bool { return strings.Contains(t.name, word) })
 	}
 	return slices.DeleteFunc(sections, func(s *section) bool {
-		some, first := slices.ContainsFunc(s.trials, named), s.trials[0]
-		s.trials = slices.DeleteFunc(s.trials, func(t *trial) bool { return t != first && !named(t) })
-		return !some || s.asked && words == ""
+		var chosen []*trial
+		for _, t := range s.trials {
+			if named(t) {
+				chosen = append(chosen, t, t.base, t.single)
+			}
+		}
+		s.trials = slices.DeleteFunc(s.trials, func(t *trial) bool { return !slices.Contains(chosen, t) })
+		return len(chosen) == 0 || s.asked && words == ""
 	})
 }
 
@@ -95,9 +113,10 @@ func due(sections []*section, random *rand.Rand, leastRounds int) []*trial {
 	for _, s := range sections {
 		for _, t := range s.trials {
 			if len(t.Samples) < leastRounds || !t.Settled() {
-				trials = append(trials, t)
-				if !slices.Contains(trials, t.base) {
-					trials = append(trials, t.base)
+				for _, t := range []*trial{t, t.base, t.single} {
+					if t != nil && !slices.Contains(trials, t) {
+						trials = append(trials, t)
+					}
 				}
 			}
 		}

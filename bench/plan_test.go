@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/report"
 )
@@ -27,6 +31,8 @@ func TestSelected_comparisons(t *testing.T) {
 	}{
 		{"headers/memory,denied/redis", []string{"headers/bare", "headers/memory", "denied/bare", "denied/redis"}},
 		{"plain/bare", []string{"plain/bare"}},
+		{"several/2/evalsha", []string{"several/bare", "several/2/evalsha"}},
+		{"several/4", []string{"several/bare", "several/1", "several/4", "several/4/evalsha", "several/4/pipelined", "several/4/envoy"}},
 		{"floor/ping", []string{"floor/bare", "floor/ping"}},
 		{"nothing", nil},
 	}
@@ -84,7 +90,7 @@ func TestDue_order_is_that_of_the_seed(t *testing.T) {
 }
 
 // TestServers_answer starts each server and sends it a request: the status and the headers of its limit
-// must be those of its rows.
+// must be those of its rows, and a request counts in as many keys of Redis as it has policies.
 func TestServers_answer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds Caddy with all contenders")
@@ -93,9 +99,36 @@ func TestServers_answer(t *testing.T) {
 	t.Cleanup(f.stop)
 	for _, s := range plan() {
 		for _, trial := range s.trials {
-			if _, err := f.target(trial.server); err != nil && !errors.Is(err, errLeftOut) {
+			target, err := f.target(trial.server)
+			if errors.Is(err, errLeftOut) {
+				t.Logf("%s is %v", trial.name, err)
+				continue
+			}
+			if err == nil && trial.server.policies > 0 {
+				err = countsInEach(target)
+			}
+			if err != nil {
 				t.Errorf("%s: %v", trial.name, err)
 			}
 		}
 	}
+}
+
+// countsInEach has a server decide a request of a client that Redis does not know, and returns an error if a policy does
+// not count it.
+func countsInEach(target *target) error {
+	client := goredis.NewClient(&goredis.Options{Addr: target.redis.Addr})
+	defer client.Close() //nolint:errcheck // it was only asked
+	ctx := context.Background()
+	if err := client.FlushDB(ctx).Err(); err != nil {
+		return err
+	}
+	if err := target.answers(ctx); err != nil {
+		return err
+	}
+	keys, err := client.Keys(ctx, "*check*").Result()
+	if err == nil && len(keys) != target.server.policies {
+		err = fmt.Errorf("%d policies have counted in %q", target.server.policies, keys)
+	}
+	return err
 }

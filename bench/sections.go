@@ -57,7 +57,7 @@ func headersSection() *section {
 			newTrial("headers/evalsha", "one EVALSHA a request", evalSHA),
 			newTrial("headers/pipelined", "the same, by go-redis's AutoPipeliner", pipelined),
 			newTrial("headers/concurrent", "the same, four batches of 128 at once", contenderServer(contenders.Concurrent)),
-			newTrial("headers/envoy", "envoyproxy/ratelimit, alone", server{name: "envoy", unlimited: true, envoy: true}).alone(),
+			newTrial("headers/envoy", "envoyproxy/ratelimit, alone", envoyServer(1)).alone(),
 		},
 	}
 }
@@ -94,6 +94,32 @@ func loneFloorSection() *section {
 	}
 	for _, t := range s.trials {
 		t.on(1, 3000)
+	}
+	return s
+}
+
+// severalSection compares requests that meet several policies.
+func severalSection() *section {
+	s := &section{
+		title: "Several policies",
+		note: "64 connections, with headers. One policy has an hour, two an hour and a day, four also a minute and two days. " +
+			"This module charges a request to all policies or to none. The others keep what they have counted where a further policy " +
+			"denies; one EVALSHA after the other ends there. envoyproxy/ratelimit, in one request, has fixed windows, and a week in place of two days.",
+	}
+	s.trials = []*trial{newTrial("several/bare", "bare Caddy", bare)}
+	single := newTrial("several/1", "this module, one policy", severalPolicies(1))
+	s.trials = append(s.trials, single)
+	for _, several := range []struct {
+		policies int
+		word     string
+	}{{2, "two"}, {4, "four"}} {
+		n, name := several.policies, func(way string) string { return fmt.Sprint("several/", several.policies, way) }
+		s.trials = append(s.trials,
+			newTrial(name(""), fmt.Sprintf("this module, %s policies", several.word), severalPolicies(n)).beside(single),
+			newTrial(name("/evalsha"), several.word+" EVALSHA, one after the other", severalContender(contenders.EvalSHA, n)).long(),
+			newTrial(name("/pipelined"), several.word+" EVALSHA at once, by AutoPipeliner", severalContender(contenders.Pipelined, n)).long(),
+			newTrial(name("/envoy"), fmt.Sprintf("envoyproxy/ratelimit alone, %s descriptors", several.word), envoyServer(n)).alone(),
+		)
 	}
 	return s
 }

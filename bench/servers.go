@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/contenders"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/bench/serve"
 )
 
@@ -13,6 +15,7 @@ type server struct {
 	denies    bool   // answers with 429
 	unlimited bool   // has no headers of a limit
 	envoy     bool   // is envoyproxy/ratelimit by itself, as a web server for JSON; others are Caddys
+	policies  int    // in each of which Redis counts every request; 0: not known
 	options   string // lines of the global options
 	site      string // directives, with {$REDIS} for the address of Redis
 }
@@ -48,6 +51,29 @@ func moduleServer(name string, policy string) server {
 
 // contenderServer is a Caddy with another limiter on Redis.
 func contenderServer(way string) server { return caddyServer(way, "contender "+way+" {$REDIS}") }
+
+// severalPolicies is a Caddy with a directive of this repository's handler that has the first policies of the contenders.
+func severalPolicies(policies int) server {
+	lines := make([]string, policies)
+	for i, window := range contenders.Windows[:policies] {
+		lines[i] = block(fmt.Sprint("policy p", i), "key "+clientKey, fmt.Sprint("limit ", contenders.Limit), fmt.Sprint("window ", window))
+	}
+	s := moduleServer(fmt.Sprint("redis-", policies), block("redis_ratelimit", lines...))
+	s.policies = policies
+	return s
+}
+
+// severalContender is a Caddy with another limiter, which has so many policies.
+func severalContender(way string, policies int) server {
+	s := caddyServer(fmt.Sprint(way, "-", policies), fmt.Sprintf("contender %s {$REDIS} %d", way, policies))
+	s.policies = policies
+	return s
+}
+
+// envoyServer is envoyproxy/ratelimit, of which each request asks for so many descriptors.
+func envoyServer(policies int) server {
+	return server{name: fmt.Sprint("envoy-", policies), unlimited: true, envoy: true, policies: policies}
+}
 
 // start starts the server, and the Redis that it uses.
 func (f *fleet) start(s server) (t *target, err error) {

@@ -82,7 +82,11 @@ func (t *target) check(ctx context.Context) error {
 func (t *target) request(client string) *http.Request {
 	method, body := http.MethodGet, ""
 	if t.path == "/json" {
-		method, body = http.MethodPost, fmt.Sprintf(`{"domain":"bench","descriptors":[{"entries":[{"key":"client","value":%q}]}]}`, client)
+		descriptors := make([]string, t.server.policies)
+		for i, unit := range serve.EnvoyUnits[:t.server.policies] {
+			descriptors[i] = fmt.Sprintf(`{"entries":[{"key":%q,"value":%q}]}`, unit, client)
+		}
+		method, body = http.MethodPost, fmt.Sprintf(`{"domain":"bench","descriptors":[%s]}`, strings.Join(descriptors, ","))
 	}
 	request := httptest.NewRequest(method, "http://"+t.process.Addr+t.path, strings.NewReader(body))
 	request.Header.Set("X-Key", client)

@@ -6,7 +6,7 @@
 # less than a second between two requests where it was ignored.
 # Guess: Retry-After is obeyed, as in the same company's SDK for node.
 # Follows from it: the form of refusals for S3 has both headers: docs/responses.md, "Bodies of denials";
-# internal/refusal/s3.go.
+# internal/answer/s3.go.
 #
 # Use: go-s3-waits-by-a-header-of-its-own.sh [version of the Go module]. Needs Go.
 set -euo pipefail

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 )
 
 // Middleware returns what puts limits before a handler: each request takes a unit of the policy from the client that the
@@ -23,15 +23,15 @@ func Middleware(store Store, policy *Policy, key func(*http.Request) string) fun
 				defer running.EndRunning(checks)
 			}
 			if err != nil { // the store cannot decide, or the client has left
-				quotaheader.SetRefusal(w.Header(), r.Header, time.Second, 0, nil)
+				answer.SetRefusal(w.Header(), r.Header, time.Second, 0, nil)
 				http.Error(w, "rate limits are unavailable", http.StatusServiceUnavailable)
 				return
 			}
-			var quotas quotaheader.Quotas
-			quotas.Record([]limiter.Check{checks[0].internal()}, quotaheader.XRateLimit|quotaheader.IETF, time.Now())
+			var quotas answer.Quotas
+			quotas.Record([]limiter.Check{checks[0].internal()}, answer.XRateLimit|answer.IETF, time.Now())
 			quotas.SetHeaders(w.Header(), r.Header, nil, nil)
 			if result := checks[0].Result; !result.Passes() {
-				quotaheader.SetRefusal(w.Header(), r.Header, result.RetryAfter, 0, nil)
+				answer.SetRefusal(w.Header(), r.Header, result.RetryAfter, 0, nil)
 				http.Error(w, "too many requests", http.StatusTooManyRequests)
 				return
 			} else if result.Delay > 0 {

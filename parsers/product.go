@@ -3,7 +3,6 @@ package main
 import (
 	"net/http"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
@@ -45,14 +44,14 @@ func readField(s *sample) (told, error) { return read("form."+s.field, s) }
 func readPath(s *sample) (told, error) { return read("json."+s.path, s) }
 
 func read(name string, s *sample) (told, error) {
-	source, err := bodyplan.ParseSource(bodyplan.Prefix + name)
+	source, err := bodyvalue.ParseSource(bodyvalue.PlaceholderPrefix + name)
 	if err != nil {
 		return told{}, err
 	}
-	var plan bodyplan.Plan
+	var plan bodyvalue.Plan
 	number := plan.Add(source)
 	t, reason := plan.TypeOf(http.Header{"Content-Type": s.types})
-	var values *bodyplan.Values
+	var values *bodyvalue.Values
 	switch {
 	case s.body == "":
 		values = plan.Absent(s.query)

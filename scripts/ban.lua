@@ -9,7 +9,7 @@
 --       where there are any: the number of denials that are an offense, 1 where only confirmed
 --       units count (else 0), the durations in microseconds.
 -- Returns: a banned check denies for as long as it is banned, with nothing remaining; its delay is
---       minus twice that time, less one where this request began the ban.
+--       BANNED times that time, and BAN_BEGINS more where this request began the ban.
 -- Example: ban 30 s after 1, a denial that waits 9 s -> banned: wait 30 s, delay -60000001.
 local BAN, CONFIRMED_BAN, BAN_BYTES, CONFIRMED_BAN_BYTES = '<ddddd', '<ddddddd', 40, 56
 
@@ -55,7 +55,8 @@ local function store_ban(policy, key, d, s, o, u, f, cs, cu)
     ends = max(ends, cs + window)
     state = pack(CONFIRMED_BAN, d, s, o, u, f, cs, cu)
   end
-  return redis.pcall('SET', key, state, 'PX', max(1, ceil_div(ends - now_us, 1000)) + grace)
+  local lives = string.format('%d', max(1, ceil_div(ends - now_us, 1000)) + grace)
+  return redis.pcall('SET', key, state, 'PX', lives)
 end
 
 -- Counts a denial, and bans where it is an offense. A full Redis stores neither; the denial stays.
@@ -159,7 +160,7 @@ bans = {
       return wait, remaining, reset, delay
     end
     return weight > 0 and max(wait, left) or 0, 0, max(reset, left),
-      -2 * left - (ban_began[i] and 1 or 0)
+      BANNED * left + (ban_began[i] and BAN_BEGINS or 0)
   end,
 
   -- Counts units of check i that were taken and stay.

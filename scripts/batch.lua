@@ -2,47 +2,45 @@
 -- those of takes.lua.
 -- A request's checks are all decided first and charged only if all of them pass. Requests follow
 -- one another in order, so the same key may appear in a batch many times.
--- Go twin: internal/wire/message.go writes the arguments, read.go there reads the answer.
+-- Names such as NEVER are of numbers in internal/redis/numbers.go, which Go puts in their places.
+-- Go twin: internal/redis/message.go writes the arguments, read.go there reads the answer.
 -- KEYS: one state per check, group by group, request by request.
 -- ARGV: one string of little-endian doubles: number of policies; per policy: kernel (its place
---       among the script's fragments, from 1), limit, window, capacity, max_delay (-1: none), the
---       largest debt (in 1/window units) and tick (in microseconds; the times before it count in
---       ticks); the numbers that kernels read by themselves, policy by policy; then groups of
+--       among the script's fragments, from 1), limit, window, capacity, max_delay (or NO_QUEUE),
+--       the largest debt (in 1/window units) and tick (in microseconds; the times before it count
+--       in ticks); the numbers that kernels read by themselves, policy by policy; then groups of
 --       requests of one shape until the end: operation, number of requests, checks per request, per
---       check: policy (from 1), weight, and, where the policy is negated, its reserve: the units
---       that must stay for others, below 0 to leave out units that are taken. A negated weight is a
---       look: it passes as the weight would, and is not charged. Then, request by request and check
---       by check, what the operation needs beside:
---       1 take: charges the weights if all checks pass. The numbers that kernels read.
---         9 is a take with a receipt, by which it can be changed later.
---         17 takes units ahead of their requests, at most a quarter of what remains. It begins with
---         a change of an earlier lease: units (below 0, to give back, or 0) and the two numbers of
---         its receipt. Then it decides the weight, which may be 0, and takes ahead: units wanted,
---         for how many ticks. Its functions are fragments of their own behind the kernels.
---       2 peek: charges nothing. 34 counts denials for bans. ban.lua has more KEYS and ARGV.
---       3 change: corrects what was taken, without the condition of room: units (below 0: of the
+--       check: policy (from 1), weight, and, where the policy is times WITH_RESERVE, its reserve:
+--       the units that must stay for others, below 0 to leave out units that are taken. A weight
+--       times A_LOOK is a look: it passes as the weight would, and is not charged. Then, request by
+--       request and check by check, what the operation needs beside:
+--       TAKE charges the weights if all checks pass. The numbers that kernels read.
+--         TAKE_WITH_RECEIPT is a take with a receipt, by which it can be changed later.
+--         TAKE_AHEAD takes units ahead of their requests, at most a quarter of what remains. It
+--         begins with a change of an earlier lease: units (below 0, to give back, or 0) and the
+--         two numbers of its receipt. Then it decides the weight, which may be 0, and takes ahead:
+--         units wanted, for how many ticks. Its functions are fragments behind the kernels.
+--       PEEK charges nothing. PEEK_COUNTED counts denials for bans. ban.lua has more KEYS and ARGV.
+--       CHANGE corrects what was taken, without the condition of room: units (below 0: of the
 --         weight to refund, above 0: to charge), the two numbers of the receipt, and the units that
---         stay and count for bans. With 64 it adds debts of an outage up to the capacity: instant
---         and amount, see internal/kernel/kernel.go. With 128 it answers with the quota.
---       4 state: says how much of a node runs, less the weight. The numbers that kernels read. A
+--         stay and count for bans. With OWED it adds debts of an outage up to the capacity: instant
+--         and amount, see internal/kernel/kernel.go. With SHOWN it answers with the quota.
+--       STATE says how much of a node runs, less the weight. The numbers that kernels read. A
 --         state has one check.
 -- Returns: one string of little-endian doubles: now by Redis's clock, in microseconds since the
---       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes, -1: it never
---       will, -2: this request failed, see below, -3: after a check of it may have
+--       Unix epoch; then, in the order of KEYS, per check: wait (0: the check passes; NEVER;
+--       FAILED: its request did, see below; FAILED_HALFWAY: it did after a check of it may have
 --       changed), remaining (what must stay for others included), reset after, delay (times in
---       microseconds). Behind those of 9 stand the two numbers of the receipt; behind those of 17
---       the units leased, for how many microseconds, and the two numbers of the receipt; remaining
---       is what was left before. The four numbers of a change are: 1 if this run has no room for
---       the work of a refund, so that another run has to do it (else 0, -2 or -3); remaining and
---       reset after if the quota is to be shown; the whole units of a debt that were added. Where
---       requests failed, an array: that string, then per failure its first key's number and the
---       error.
--- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, -1, 2^52, 1, 1, 1, 1, 1, 1} as doubles, in a
---       script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a window
---       -> now, 0, 9, 2000000, 0 as doubles.
-local TAKE, PEEK, CHANGE, STATE = 1, 2, 3, 4
-local TAKE_WITH_RECEIPT, TAKE_AHEAD, PEEK_COUNTED = TAKE + 8, TAKE + 16, PEEK + 32
-local OWED, SHOWN = 64, 128   -- with CHANGE
+--       microseconds). Behind those of TAKE_WITH_RECEIPT stand the two numbers of the receipt;
+--       behind those of TAKE_AHEAD the units leased, for how many microseconds, and the two numbers
+--       of the receipt; remaining is what was left before. The four numbers of a change are:
+--       POSTPONED if this run has no room for the work of a refund, so that another run has to do
+--       it (else 0, or that of a failure); remaining and reset after if the quota is to be shown;
+--       the whole units of a debt that were added. Where requests failed, an array: that string,
+--       then per failure its first key's number and the error.
+-- Example: KEYS {k}, ARGV {1, 1, 10, 2000000, 10, NO_QUEUE, 2^52, 1, TAKE, 1, 1, 1, 1} as doubles,
+--       in a script of fixed_window: a take of weight 1 from 10 per 2 s, at the beginning of a
+--       window -> now, 0, 9, 2000000, 0 as doubles.
 local message, position = ARGV[1], 1
 local answers, failures = {[0] = pack('<d', now_us)}, {}
 local done = 0   -- keys of the requests before the current one
@@ -78,7 +76,7 @@ if bans then
   position = bans.read(policies, message, position)
 end
 
--- Converts a time in ticks to microseconds; 0 and -1 stay what they are.
+-- Converts a time in ticks to microseconds; 0 and NEVER stay what they are.
 local function microseconds(policy, ticks)
   if ticks <= 0 then
     return ticks
@@ -140,7 +138,7 @@ local function make_others()
     local policy, weight, reserve = shape_policies[i], shape_weights[i], reserve_of(i)
     if weight > 0 and weight + reserve > policy.capacity then
       local _, remaining, reset = policy.kernel.decide(policy, KEYS[done + i], 0, reserve)
-      return -1, remaining, reset, 0
+      return NEVER, remaining, reset, 0
     end
     return policy.kernel.decide(policy, KEYS[done + i], weight, reserve,
       weight > 0 and givens[i], operation == TAKE_WITH_RECEIPT)
@@ -184,7 +182,7 @@ local function make_others()
     for i = 1, checks do
       decided[i] = {decide(i)}
       local wait = decided[i][1]
-      passes, counts = passes and wait == 0, counts and wait >= -1   -- below, it is sent again
+      passes, counts = passes and wait == 0, counts and wait >= NEVER   -- else it is sent again
     end
     if bans then
       passes = bans.judge(counts, shape_policies, shape_weights, shape_reserves, decided,
@@ -219,7 +217,7 @@ local function make_others()
     local policy, key = shape_policies[i], KEYS[done + i]
     local kernel = policy.kernel
     if units < 0 and kernel.refund(policy, key, shape_weights[i], -units, first, second) then
-      answers[done + i] = pack('<dddd', 1, 0, 0, 0)
+      answers[done + i] = pack('<dddd', POSTPONED, 0, 0, 0)
       return
     end
     if stays > 0 then
@@ -271,7 +269,7 @@ local function make_others()
       local wait, remaining, reset, units, _
       if weight > 0 and weight + reserve > policy.capacity then
         _, remaining, reset = policy.kernel.decide(policy, key, 0, reserve)
-        wait, units = -1, 0
+        wait, units = NEVER, 0
       else
         wait, remaining, reset, units, lasts, first, second =
           policy.kernel.lease(policy, key, weight, reserve, lasts > 0 and want or 0, lasts)
@@ -286,7 +284,7 @@ local function make_others()
 
   return function()
     while left > 0 do
-      if operation % 8 == CHANGE then
+      if operation % OPERATIONS == CHANGE then
         change()
       elseif operation == TAKE_AHEAD then
         take_ahead()
@@ -302,7 +300,7 @@ end
 local function fail(problem)
   failures[#failures + 1] = floor(done + 1)   -- Lua 5.4: the reply takes no float
   failures[#failures + 1] = type(problem) == 'table' and problem.err or problem
-  local wait = changed and -3 or -2
+  local wait = changed and FAILED_HALFWAY or FAILED
   for i = 1, checks do
     answers[done + i] = pack('<dddd', wait, 0, 0, 0)
     if operation == TAKE_WITH_RECEIPT then
@@ -322,11 +320,11 @@ while position <= #message do
     local number
     number, shape_weights[i], position = unpack_state('<dd', message, position)
     if shape_weights[i] < 0 then
-      shape_weights[i], shape_looks = -shape_weights[i], shape_looks or {}
+      shape_weights[i], shape_looks = A_LOOK * shape_weights[i], shape_looks or {}
       shape_looks[i] = true
     end
     if number < 0 then
-      number, shape_reserves = -number, shape_reserves or {}
+      number, shape_reserves = WITH_RESERVE * number, shape_reserves or {}
       shape_reserves[i], position = unpack_state('<d', message, position)
     end
     shape_policies[i] = policies[number]

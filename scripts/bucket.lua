@@ -8,11 +8,11 @@
 -- the serial, up to HOLES pairs of doubles, newest first: the serial of a hole's last unit, its
 -- units. A hole is the refunded units of takes that follow one another. Where there are too many,
 -- two become a sum of both, which is marked by SERIALS added to its serial, that of the older one.
--- ARGV: none of its own; batch.lua passes the policy (times in ticks; max_delay -1: no queue), the
+-- ARGV: none of its own; batch.lua passes the policy (times in ticks; max_delay or NO_QUEUE), the
 -- weight, the units that must stay for others, and whether it has a receipt.
 -- Returns: of decide wait, remaining, reset, delay (times in ticks), and the state of a take. Where
--- the debt and the units for others drain later than a queue holds, remaining is that number
--- negated, less one: requests that reserve so much find nothing.
+-- the debt and the units for others drain later than a queue holds, remaining is BEYOND_QUEUE less
+-- that number, such as -4 for 3: requests that reserve so much find nothing.
 -- Example: 1 per second, capacity 5, debt 5: weight 1 -> wait 1 s, remaining 0, reset 5 s.
 local SERIALS, HOLES = 2 ^ 52, 16
 
@@ -57,14 +57,14 @@ end
 
 -- How long a debt drains. As ceil_div, exact up to 2^53.
 local function drain_time(d, limit)
-  return floor((d - 1) / limit) + 1
+  return (d - 1) / limit - (d - 1) / limit % 1 + 1
 end
 
 local function decide(policy, key, weight, reserve, _, refundable)
   local limit, window, max_delay = policy.limit, policy.window, policy.max_delay
   local d, te, serial, holes = drained_bucket(policy, key)
   local skew = te - policy.now
-  local queued = max_delay >= 0
+  local queued = max_delay ~= NO_QUEUE
   local delay = queued and ceil_div(d, limit) or 0
   local lead = delay   -- until also the units for others have drained
   if queued and reserve > 0 then
@@ -76,20 +76,21 @@ local function decide(policy, key, weight, reserve, _, refundable)
     d = d + weight * window
   else
     wait = skew + ceil_div(over, limit)
-    if queued then
-      wait = max(wait, skew + (lead - max_delay))
+    if queued and wait < skew + (lead - max_delay) then
+      wait = skew + (lead - max_delay)
     end
   end
   if weight == 0 or wait > 0 then
     delay = 0
   end
   local drains = ceil_div(d, limit)
-  local remaining = d < policy.volume and floor((policy.volume - d) / window) or 0
+  local rest = (policy.volume - d) / window
+  local remaining = rest > 0 and rest - rest % 1 or 0
   if queued and drains > max_delay then
     remaining = 0
   end
   if queued and reserve > 0 and drain_time(d + reserve * window, limit) > max_delay then
-    remaining = -1 - remaining
+    remaining = BEYOND_QUEUE - remaining
   end
   if serial or refundable then
     serial = ((serial or policy.now * policy.tick) + weight) % SERIALS
@@ -100,7 +101,8 @@ end
 
 local function take(policy, key, reset, d, te, serial, holes)
   if serial then
-    local lives = ttl(policy, max(reset, te - policy.now + policy.full))
+    local drains = te - policy.now + policy.full
+    local lives = ttl(policy, reset > drains and reset or drains)
     call('SET', key, pack('<ddd', d, te, serial) .. (holes or ''), 'PX', lives)
   else
     local lives = ttl(policy, reset)

@@ -14,7 +14,7 @@ kernels[#kernels].lease = function(policy, key, weight, reserve, want, lasts)
   local limit, window = policy.limit, policy.window
   local wait, remaining, reset, _, d, te, serial, holes =
     policy.kernel.decide(policy, key, weight, reserve)
-  if wait ~= 0 or policy.max_delay >= 0 then
+  if wait ~= 0 or policy.max_delay ~= NO_QUEUE then
     return wait, remaining, reset, 0
   end
   local raised = max(d, lasts * limit)

@@ -7,16 +7,14 @@
 --       when they expire. Instants are microseconds since the Unix epoch.
 -- ARGV: per policy: the ID of this node. Per request and check of a take and a state:
 --       the epoch that the node sends it in, and its base: the units that Redis begins with where
---       it does not know the epoch; -1: none, because an answer has shown that it does; -2: none,
---       and the node's entry goes where no unit is left. The weight of a state is the units that
---       are released before.
--- Returns: besides those of every kernel the wait -4 for a node whose epoch is over (superseded),
---       and -5 for one that Redis does not know and that has no base (lost): nothing is charged.
+--       it does not know the epoch; NO_BASE, because an answer has shown that it does; or
+--       NOTHING_LEFT: no base, and the node's entry goes where no unit is left. The weight of a
+--       state is the units that are released before.
+-- Returns: besides those of every kernel the wait SUPERSEDED for a node whose epoch is over, and
+--       LOST for one that Redis does not know and that has no base: nothing is charged.
 -- Example: limit 20, nothing stored, a take of weight 1 in epoch 1 with base 0 -> wait 0, remaining
 --       19.
 local ALL, ENTRY, HEAD = 'all', '<ddd', '<ddddd'
-local SUPERSEDED, LOST, HINT = -4, -5, 1000000
-local NOTHING_LEFT = -2   -- a base
 local arguments = ARGV[1]
 local stored_key, stored_head, stored_entry   -- the last that this run has stored
 local lives_window, lives_text = 0, ''   -- of the last key that has to live for longer
@@ -100,7 +98,7 @@ local function decide(policy, key, weight, reserve, given)
     if known and epoch < known then
       wait = SUPERSEDED
     elseif epoch ~= known then
-      if base < 0 then
+      if base <= NO_BASE then   -- or NOTHING_LEFT
         wait = LOST
       else
         begun = base
@@ -109,7 +107,7 @@ local function decide(policy, key, weight, reserve, given)
   end
   total = total - count + begun
   if wait == 0 and weight > 0 and total + weight + reserve > limit then
-    wait = HINT
+    wait = RUNNING_HINT
   end
   local lives, left = false, begun + weight
   if left < 0 then
@@ -131,7 +129,7 @@ local function decide(policy, key, weight, reserve, given)
     end
   end
   local remaining = total < limit and limit - total or 0
-  local reset = total > 0 and HINT or 0
+  local reset = total > 0 and RUNNING_HINT or 0
   return wait, remaining, reset, 0, head, entry, lives
 end
 

@@ -2,8 +2,8 @@
 //
 // A script is put together from fragments, in this order: the clock, the prelude, the kernels it
 // needs, the batch. A script that holds only the kernels a batch needs runs faster than one that
-// defines them all on every call. Most batches are takes alone. Their scripts are generated and follow the clock:
-// takes.lua instead of the batch, with one kernel in it, without its fragment of changes.
+// defines them all on every call. Most batches are takes alone. Their scripts are made of takes.lua, or take_alone.lua, with
+// the kernels in it, without their fragments of changes.
 package scripts
 
 import (
@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"strings"
 )
-
-//go:generate go test -run TestTakes_current -update .
 
 //go:embed *.lua
 var files embed.FS
@@ -37,43 +35,24 @@ func Build(clock string, kernels ...string) (string, error) {
 	names := []string{"prelude", "kernels"}
 	for _, name := range kernels {
 		names = append(names, name)
-		if HasTakes(name) {
+		if hasChanges(name) {
 			names = append(names, name+changes)
 		}
 	}
-	text, err := join(clock, append(names, "batch"))
-	if err != nil {
-		return "", err
-	}
-	return lean(text), nil
+	return join(clock, append(names, "batch"))
 }
 
 // changes ends the name of the fragment that has what a kernel's script of takes alone does without.
 const changes = "_changes"
 
-// HasTakes reports whether there is a script of takes alone for the kernel.
-func HasTakes(kernel string) bool {
+func hasChanges(kernel string) bool {
 	_, err := files.Open(kernel + changes + ".lua")
 	return err == nil
 }
 
-// BuildTakes returns the text of the script of takes alone with one kernel, for which HasTakes. The clock is
-// as for Build.
-func BuildTakes(clock, kernel string) (string, error) {
-	text, err := join(clock, []string{kernel + "_takes"})
-	if err != nil {
-		return "", err
-	}
-	return lean(text), nil
-}
-
 // join returns the texts of the clock and of fragments one after the other.
 func join(clock string, names []string) (string, error) {
-	if clock == "" {
-		names = append([]string{ClockFragment}, names...)
-	}
 	var text strings.Builder
-	text.WriteString(clock + "\n")
 	for _, name := range names {
 		fragment, err := Fragment(name)
 		if err != nil {
@@ -81,7 +60,19 @@ func join(clock string, names []string) (string, error) {
 		}
 		text.WriteString(fragment)
 	}
-	return text.String(), nil
+	return withClock(clock, text.String())
+}
+
+// withClock returns a script behind the clock, without what only people read.
+func withClock(clock, text string) (string, error) {
+	if clock == "" {
+		fragment, err := Fragment(ClockFragment)
+		if err != nil {
+			return "", err
+		}
+		clock = fragment
+	}
+	return lean(clock + "\n" + text), nil
 }
 
 // lean returns a text without comment lines, indentation and blank lines.

@@ -12,19 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
-// TestBuildTakes_closures counts what each run of a script of takes has to make.
-func TestBuildTakes_closures(t *testing.T) {
-	for kernel, most := range map[string]int{"fixed_window": 1, "sliding_window_counter": 1, "bucket": 1, "concurrency": 1} {
-		text := assert.NoError(BuildTakes("", kernel))(t)
-		n := strings.Count(text, "function")
-		assert.ErrorIf(t, n > most, "%s: %d functions, want %d:\n%s", kernel, n, most, text)
-	}
-	text := assert.NoError(BuildTakes("", "sliding_window_log"))(t)
-	for _, kernel := range []string{"charge", "refund", "kernels"} {
-		assert.ErrorIf(t, strings.Contains(text, kernel), "a script of takes has %q", kernel)
-	}
-}
-
 // TestBuild has scripts of batches without what only people read, and none of kernels that do not exist.
 func TestBuild(t *testing.T) {
 	text := assert.NoError(Build("-- the clock\nlocal clock = 1\n", "fixed_window", "sliding_window_log", "concurrency"))(t)
@@ -33,7 +20,7 @@ func TestBuild(t *testing.T) {
 	}
 	assert.ErrorIf(t, strings.Count(text, "local clock = 1\n") != 1, "%s", text)
 	for name, build := range map[string]func() (string, error){
-		"a batch": func() (string, error) { return Build("", "nothing") }, "takes": func() (string, error) { return BuildTakes("", "nothing") },
+		"a batch": func() (string, error) { return Build("", "nothing") }, "takes": func() (string, error) { return BuildTakes("", 0, "nothing") },
 	} {
 		text, err := build()
 		assert.ErrorIf(t, err == nil || text != "", "%s of no kernel: %q", name, text)

@@ -77,7 +77,8 @@ end
 
 -- The tick of the oldest live entry that, with all before it, must expire before `room` suffices.
 local function log_blocker(now, key, dead, newest_total, room)
-  local low, high = dead, call('LLEN', key) - 1
+  local length = call('LLEN', key)
+  local low, high = dead, length - 1
   while low < high do
     local middle = floor((low + high) / 2)
     local _, total = log_entry(now, key, middle)
@@ -121,8 +122,8 @@ local function decide(policy, key, weight, reserve)
     used = weight
     reset = weight > 0 and window or 0
   elseif weight == 0 or used + weight + reserve <= limit then
-    if weight > 0 then
-      newest = max(te, newest)
+    if weight > 0 and newest < te then
+      newest = te
     end
     tick, total, lead = newest, base + used + weight, newest - te
     used = used + weight
@@ -139,7 +140,7 @@ local function decide(policy, key, weight, reserve)
   return wait, remaining, reset, 0, tick, total, keep_from, lead
 end
 
--- An error after the first write says so; internal/wire/errors.go matches the word.
+-- An error after the first write says so; internal/redis/errors.go matches the word.
 local function take(policy, key, reset, tick, total, keep_from, lead)
   local entry = log_pack(tick, total, lead)
   call('RPUSH', key, entry)

@@ -7,10 +7,10 @@
 --       `t63` are one double each: when a value of that slot last had its turn. Instants are
 --       microseconds since the Unix epoch. The field of a node is told by its 8 bytes.
 -- ARGV: per policy: the ID of this node. Per request and check of a take and a state: epoch and
---       base, as for concurrency.lua, and the age of the turn; -1: the request does not wait. With
---       an age four more numbers follow: how long the claim of a denial lasts (0: none is left),
---       the slot of the value, the slot of the last start on this node (-1: none, both), and the
---       age of that start. Ages and lengths are microseconds.
+--       base, as for concurrency.lua, and the age of the turn; NO_TURN: the request does not wait.
+--       With an age four more numbers follow: how long the claim of a denial lasts (0: a denial
+--       leaves no claim), the slot of the value, the slot of the last start on this node (NO_SLOT
+--       for both: there is none), and the age of that start. Ages and lengths are microseconds.
 -- Returns: as concurrency.lua. To a take that waits the reset is the age of its turn, and the delay
 --       that of another node's claim, at least 1; 0: there is none. Where more runs than the limit,
 --       the delay is older than any claim.
@@ -18,8 +18,6 @@
 --       remaining 0, reset 4 s, delay 0, and the claim is the node's.
 local TURN_ALL, TURN_NEXT, TURN_NODE = 'all', 'next', 8   -- fields; the length of a node's
 local TURN_ENTRY, TURN_HEAD, TURN_CLAIM = '<ddd', '<ddddd', '<dddd'
-local TURN_SUPERSEDED, TURN_LOST, TURN_HINT = -4, -5, 1000000
-local TURN_NOTHING_LEFT = -2   -- a base
 local LONGEST_CLAIM, MOST_SLACK = 10000000, 1000000
 
 local function turn_field(slot)
@@ -114,7 +112,7 @@ end
 -- The numbers of a take or a state at a place of the message. Without one nothing is to be taken.
 local function turn_message(given)
   local epoch, base, age = unpack_state('<ddd', ARGV[1], given)
-  if age < 0 then
+  if age == NO_TURN then
     return epoch, base, nil
   end
   local lasts, slot, last_slot, last_age = unpack_state('<dddd', ARGV[1], given + 24)
@@ -126,7 +124,7 @@ end
 -- the last start that the node tells of.
 local function turn_begins(key, turn, slot_text, last_text)
   local begins, slot_turn = max(0, now_us - turn.age), turn_of(slot_text)
-  if turn.last_slot >= 0 then
+  if turn.last_slot ~= NO_SLOT then
     local start, kept = max(0, now_us - turn.last_age), turn_of(last_text)
     if not kept or kept < start then
       call('HSET', key, turn_field(turn.last_slot), pack('<d', start))
@@ -171,7 +169,7 @@ local function turn_decide(policy, key, room, weight, turn, stored)
   local granted = weight + ahead <= room
   if turn and granted then
     changes = {
-      slot = turn.slot >= 0 and turn_field(turn.slot),
+      slot = turn.slot ~= NO_SLOT and turn_field(turn.slot),
       serves = claim_units > 0 and not is_foreign and turn.lasts > 0,
     }
   elseif turn and turn.lasts > 0 and (not is_foreign or begins < claim_begins) then
@@ -198,7 +196,7 @@ kernels[#kernels + 1] = {
   -- Returns where the numbers of one check stand.
   given = function(message, position)
     local _, _, age = unpack_state('<ddd', message, position)
-    return position, position + (age < 0 and 24 or 56)
+    return position, position + (age == NO_TURN and 24 or 56)
   end,
 
   -- Decides a take, or the state of a node: its weight is that of what is released, below 0, or 0.
@@ -208,7 +206,8 @@ kernels[#kernels + 1] = {
       epoch, base, turn = turn_message(given)
     end
     local stored = call('HMGET', key, TURN_ALL, policy.node, TURN_NEXT,
-      turn_field(turn and turn.slot or -1), turn_field(turn and turn.last_slot or -1))
+      turn_field(turn and turn.slot or NO_SLOT),
+      turn_field(turn and turn.last_slot or NO_SLOT))
     local total, nodes, least, last, till, entry = turn_counts(policy, key, stored[1], stored[2])
     local known, count = nil, 0   -- the node's epoch and units
     if entry then
@@ -217,10 +216,10 @@ kernels[#kernels + 1] = {
     local wait, begun = 0, count
     if given then
       if known and epoch < known then
-        wait = TURN_SUPERSEDED
+        wait = SUPERSEDED
       elseif epoch ~= known then
-        if base < 0 then
-          wait = TURN_LOST
+        if base <= NO_BASE then   -- or NOTHING_LEFT
+          wait = LOST
         else
           begun = base
         end
@@ -231,7 +230,7 @@ kernels[#kernels + 1] = {
     if wait == 0 and weight > 0 then
       granted, turn_age, foreign_age, changes =
         turn_decide(policy, key, policy.limit - total - reserve, weight, turn, stored)
-      wait = granted and 0 or TURN_HINT
+      wait = granted and 0 or RUNNING_HINT
     end
     local lives, left, head = false, max(0, begun + weight), nil
     entry = nil
@@ -239,7 +238,7 @@ kernels[#kernels + 1] = {
       total = total - begun + left
     end
     if wait == 0 and given then   -- else nothing is to be taken
-      if left > 0 or base ~= TURN_NOTHING_LEFT then
+      if left > 0 or base ~= NOTHING_LEFT then
         local expiry = now_us + policy.window
         nodes = known and nodes or nodes + 1
         least = nodes == 1 and expiry or least
@@ -251,7 +250,7 @@ kernels[#kernels + 1] = {
         head = pack(TURN_HEAD, total, nodes - 1, least, last, till)
       end
     end
-    local reset = turn and turn_age or total > 0 and TURN_HINT or 0
+    local reset = turn and turn_age or total > 0 and RUNNING_HINT or 0
     return wait, max(0, policy.limit - total), reset, foreign_age or 0, head, entry, lives, changes
   end,
 

@@ -14,7 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 )
 
-// The policy of all contenders.
+// The first policy of all contenders. Further ones differ in their window.
 const (
 	Limit  = 1_000_000
 	Window = time.Hour
@@ -37,6 +37,9 @@ type Handler struct {
 	// The address of Redis.
 	Address string `json:"address,omitempty"`
 
+	// How many policies a request meets, the first ones of Windows. Default: 1.
+	Policies int `json:"policies,omitempty"`
+
 	limiter limiter
 	limit   []string // the value of X-RateLimit-Limit, which is constant
 }
@@ -51,7 +54,7 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 
 // parse reads the directive:
 //
-//	contender <way> <address>
+//	contender <way> <address> [<policies>]
 func parse(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	handler := new(Handler)
 	err := handler.UnmarshalCaddyfile(h.Dispenser)
@@ -64,13 +67,23 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.Args(&h.Way, &h.Address) {
 		return d.ArgErr()
 	}
+	if d.NextArg() {
+		policies, err := strconv.Atoi(d.Val())
+		if err != nil {
+			return d.WrapErr(err)
+		}
+		h.Policies = policies
+	}
 	return nil
 }
 
 // Provision builds the contender's client.
 func (h *Handler) Provision(caddy.Context) (err error) {
 	h.limit = []string{strconv.Itoa(Limit)}
-	h.limiter, err = newLimiter(h.Way, h.Address)
+	if h.Policies == 0 {
+		h.Policies = 1
+	}
+	h.limiter, err = newLimiter(h.Way, h.Address, h.Policies)
 	return err
 }
 

@@ -2,10 +2,10 @@ package contenders
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,11 +40,18 @@ const (
 // Ways lists those that decide.
 var Ways = []string{EvalSHA, Pipelined, Concurrent, RedisRate, Lone}
 
+// Several lists those that know several policies.
+var Several = []string{EvalSHA, Pipelined}
+
 // concurrentBatches are batches of at most so many calls as those of this repository's handler, several under way at once.
 var concurrentBatches = goredis.AutoPipelineOptions{MaxBatchSize: 128, MaxConcurrentBatches: 4, Unordered: true}
 
-// newLimiter returns the limiter of that name, on a go-redis client with default options.
-func newLimiter(way, address string) (limiter, error) {
+// newLimiter returns the limiter of that name and so many policies, on a go-redis client with default options. Only
+// [EvalSHA] and [Pipelined] know more than one.
+func newLimiter(way, address string, policies int) (limiter, error) {
+	if policies < 1 || policies > len(Windows) || policies > 1 && !slices.Contains(Several, way) {
+		return nil, fmt.Errorf("contender %q does not know %d policies", way, policies)
+	}
 	if way == Lone {
 		return newLone(address)
 	}
@@ -55,8 +62,11 @@ func newLimiter(way, address string) (limiter, error) {
 	case Ping:
 		return &floor{Client: client}, nil
 	case EvalSHA:
-		return scripted{client, client}, nil
+		return scripted{client, client, quotas[:policies]}, nil
 	case Pipelined:
+		if policies > 1 {
+			return newTogether(client, quotas[:policies])
+		}
 		return newPipelined(client, goredis.DefaultBlockingAutoPipelineOptions())
 	case Concurrent:
 		return newPipelined(client, &concurrentBatches)
@@ -66,21 +76,10 @@ func newLimiter(way, address string) (limiter, error) {
 	return nil, fmt.Errorf("contender %q: use %s, %s or %s", way, strings.Join(Ways, ", "), Wait, Ping)
 }
 
-//go:embed counter.lua
-var counterText string
-
-var counter = goredis.NewScript(counterText)
-
-// scripted runs one script per request.
-type scripted struct {
-	goredis.Scripter
-	io.Closer
-}
-
 // newPipelined returns the limiter whose scripts go-redis gathers in pipelines.
 func newPipelined(client *goredis.Client, o *goredis.AutoPipelineOptions) (limiter, error) {
 	pipeliner, err := client.AutoPipelineWithOptions(o)
-	return scripted{pipeliner, pipelined{pipeliner, client}}, err
+	return scripted{pipeliner, pipelined{pipeliner, client}, quotas[:1]}, err
 }
 
 // pipelined is an AutoPipeliner and its client, to be closed.
@@ -91,17 +90,6 @@ type pipelined struct {
 
 // Close implements [io.Closer].
 func (p pipelined) Close() error { return errors.Join(p.pipeliner.Close(), p.client.Close()) }
-
-func (s scripted) take(ctx context.Context, key string) (answer, error) {
-	numbers, err := counter.Run(ctx, s, []string{"plain:{" + key + "}"}, Limit, Window.Microseconds()).Int64Slice()
-	if err != nil {
-		return answer{}, err
-	}
-	if len(numbers) != 3 {
-		return answer{}, fmt.Errorf("the script returned %v", numbers)
-	}
-	return answer{numbers[0] == 1, numbers[1], time.Duration(numbers[2]) * time.Microsecond}, nil
-}
 
 // rated uses the GCRA of redis_rate.
 type rated struct {

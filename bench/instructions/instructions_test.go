@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +125,15 @@ func TestSelected(t *testing.T) {
 	}
 }
 
+// TestCompared_rows has the rows that the page compares with each other be there.
+func TestCompared_rows(t *testing.T) {
+	for _, name := range []string{rowMixed, rowAlone, rowOne, rowTwo, rowFour} {
+		if stored, served := selected(regexp.MustCompile("^" + regexp.QuoteMeta(name) + "$")); len(stored)+len(served) == 0 {
+			t.Errorf("no row %s", name)
+		}
+	}
+}
+
 // TestWrite shows a row that repeats, one that does not, one of Caddy and one that was not measured.
 func TestWrite(t *testing.T) {
 	var b strings.Builder
@@ -143,6 +154,63 @@ func TestWrite(t *testing.T) {
 	} {
 		if !strings.Contains(fields, want) {
 			t.Errorf("no %q in\n%s", want, &b)
+		}
+	}
+}
+
+// TestPublish writes a page, and leaves it as it is after a run that is not whole.
+func TestPublish(t *testing.T) {
+	o := options{root: "../..", base: defaultBase, rows: regexp.MustCompile(""), out: t.TempDir(), requests: 5000, served: 2000}
+	if err := o.findPage(); err == nil {
+		t.Error("a page was found that does not exist")
+	}
+	if err := os.WriteFile(o.pageFile(), []byte("# Benchmarks\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.findPage(); err != nil {
+		t.Error(err)
+	}
+	lines := []line{
+		{name: "redis/counter/64", counts: [2]twice{{20_000, 20_000}, {19_000, 19_000}}},
+		{name: "redis/63+two/counters/64", counts: [2]twice{{25_000, 25_000}, {19_500, 20_500}}},
+		{name: plain, counts: [2]twice{{60_000, 60_000}, {60_000, 60_000}}},
+		{name: "caddy/one", counts: [2]twice{{66_000, 66_000}, {64_500, 64_500}}},
+		{name: "caddy/two", counts: [2]twice{{72_000, 72_000}, {68_000, 68_000}}},
+		{name: "caddy/four", counts: [2]twice{{79_000, 79_000}, {73_000, 73_000}}},
+	}
+	publish := func(o options, lines []line) string {
+		t.Helper()
+		if err := o.publish(t.Context(), lines, [2]build{{name: "old"}, {name: "new"}}); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(o.pageFile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(page)
+	}
+	page := publish(o, lines)
+	for _, want := range []string{
+		"# Benchmarks\n", "\n- commits: new beside old, 5,000 requests of a row of redis-server, 2,000 of a row of Caddy\n",
+		"\n- 63 requests of one policy and one of two, in Redis: 1.250 of 64 requests of one, now 1.053.\n",
+		"\n- The second policy in Caddy: 6,000, now 3,500. The third and the fourth, each: 3,500, now 2,500.\n",
+		"\n|redis-server|old|new|ratio|\n|---|--:|--:|--:|\n|counter/64|20,000|19,000|0.950|\n",
+		"\n|63+two/counters/64 (two counts of this differ by 5.1 %)|25,000|20,000|0.800|\n",
+		"\n|plain|60,000|60,000|1.000||||\n|one|66,000|64,500|0.977|6,000|4,500|0.750|\n",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
+		}
+	}
+	some, other := o, o
+	some.rows, other.base = regexp.MustCompile("two"), "main"
+	failed := slices.Clone(lines)
+	failed[5].err = errors.New("no")
+	for name, got := range map[string]string{
+		"some rows": publish(some, lines[:1]), "another commit": publish(other, lines[:1]), "a row without numbers": publish(o, failed),
+	} {
+		if got != page {
+			t.Errorf("%s changed the page:\n%s", name, got)
 		}
 	}
 }

@@ -12,8 +12,8 @@
 // so that any commit can be compared whose Caddyfiles mean the same. A batch is as large as its row says, because the
 // recorder withholds an answer until the requests of the batch wait.
 //
-// Every number is counted twice, in two processes. Where these differ by more than 2 % the row says so. The exit status
-// tells only whether all was measured.
+// Every number is counted twice, in two processes. Where these differ by more than 2 % the row says so. With -out a run of
+// all rows writes its table into docs/benchmarks.md. It fails only where something could not be measured or written.
 package main
 
 import (
@@ -34,20 +34,25 @@ type options struct {
 	rows     *regexp.Regexp
 	requests int
 	served   int
+	out      string // the directory of the page; empty: none
 }
+
+// defaultBase is the commit that the page compares with.
+const defaultBase = "c1c40a99"
 
 // maxRequests keeps the clients of the rows below their limits.
 const maxRequests = 50_000
 
 func main() {
 	o := options{rows: regexp.MustCompile("")}
-	flag.StringVar(&o.base, "base", "c1c40a99", "the `commit` that the working tree is compared with")
+	flag.StringVar(&o.base, "base", defaultBase, "the `commit` that the working tree is compared with")
 	flag.Func("rows", "measure only rows whose name matches this `expression`; names are printed during a run", func(text string) (err error) {
 		o.rows, err = regexp.Compile(text)
 		return err
 	})
 	flag.IntVar(&o.requests, "requests", 5_000, "requests of a row of redis-server, up to 50,000")
 	flag.IntVar(&o.served, "served", 2_000, "requests of a row of Caddy")
+	flag.StringVar(&o.out, "out", "", "write the table into benchmarks.md of this `directory`, if all rows were measured beside "+defaultBase)
 	flag.Parse()
 	o.root = flag.Arg(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -67,6 +72,9 @@ func run(ctx context.Context, o options) error {
 	if len(stored)+len(served) == 0 {
 		return fmt.Errorf("-rows %s: no row has such a name", o.rows)
 	}
+	if err := o.findPage(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "instructions")
 	if err != nil {
 		return err
@@ -80,6 +88,9 @@ func run(ctx context.Context, o options) error {
 	m := &measurement{options: o, dir: dir, builds: builds}
 	lines := append(m.countStored(ctx, stored), m.countServed(ctx, served)...)
 	failed := []error{write(os.Stdout, lines, builds)}
+	if o.out != "" {
+		failed = append(failed, o.publish(ctx, lines, builds))
+	}
 	for _, l := range lines {
 		failed = append(failed, l.err)
 	}

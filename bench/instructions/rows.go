@@ -54,18 +54,25 @@ func storedRows() []storedRow {
 	}
 	const counter, fixed, bucket, log = "sliding_window_counter", "fixed_window", "token_bucket", "sliding_window_log"
 	two := func(algorithm string) []string { return []string{hourly(algorithm), longer(algorithm, 24)} }
+	four := func(algorithm string) []string {
+		return append(two(algorithm), longer(algorithm, 48), longer(algorithm, 96))
+	}
 	return append(rows,
 		storedRow{name: "redis/two/counters/1", policies: two(counter), batch: 1},
 		storedRow{name: "redis/two/counters/32", policies: two(counter), batch: 32},
 		storedRow{name: "redis/two/fixed/32", policies: two(fixed), batch: 32},
 		storedRow{name: "redis/two/buckets/32", policies: two(bucket), batch: 32},
 		storedRow{name: "redis/two/logs/32", policies: two(log), batch: 32},
+		storedRow{name: "redis/two/log+bucket/32", policies: []string{hourly(log), longer(bucket, 24)}, batch: 32},
 		storedRow{name: "redis/two/counter+bucket/32", policies: []string{hourly(counter), longer(bucket, 24)}, batch: 32},
 		storedRow{name: "redis/two/counter+day/32", policies: []string{hourly(counter), "limit 20000\nwindow day"}, batch: 32},
-		storedRow{name: "redis/four/counters/32", policies: append(two(counter), longer(counter, 48), longer(counter, 96)), batch: 32},
+		storedRow{name: "redis/three/counters/32", policies: four(counter)[:3], batch: 32},
+		storedRow{name: "redis/four/counters/32", policies: four(counter), batch: 32},
+		storedRow{name: "redis/four/fixed/32", policies: four(fixed), batch: 32},
 		storedRow{name: "redis/63+two/counters/64", policies: two(counter), batch: 64, mixed: true},
 		storedRow{name: "redis/denied/1", policies: []string{"limit 1\nwindow 1h"}, batch: 1, denied: true},
 		storedRow{name: "redis/denied/64", policies: []string{"limit 1\nwindow 1h"}, batch: 64, denied: true},
+		storedRow{name: "redis/denied/two/32", policies: []string{"limit 1\nwindow 1h", longer(counter, 24)}, batch: 32, denied: true},
 		storedRow{name: "redis/count_if/1", policies: []string{hourly(counter) + "\ncount_if status 4xx"}, batch: 1, after: 1},
 		storedRow{name: "redis/running/1", policies: []string{"max_concurrent 1000"}, batch: 1, after: 1},
 	)

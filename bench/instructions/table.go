@@ -14,6 +14,16 @@ const tolerance = 0.02
 // spread returns how far the two counts lie apart, as a part of the smaller one.
 func (t twice) spread() float64 { return math.Abs(t[0]-t[1]) / min(t[0], t[1]) }
 
+// means returns the numbers of the base commit and of the working tree.
+func (l line) means() (base, now float64) { return l.counts[0].mean(), l.counts[1].mean() }
+
+// over returns what a row takes more than another, in the base commit and in the working tree.
+func (l line) over(other line) (base, now float64) {
+	base, now = l.means()
+	otherBase, otherNow := other.means()
+	return base - otherBase, now - otherNow
+}
+
 // ratio returns the working tree's number by the base commit's.
 func ratio(base, now float64) string { return fmt.Sprintf("%.3f", now/base) }
 
@@ -62,10 +72,10 @@ func (l line) cells(bare *line) string {
 	if l.err != nil {
 		return "not measured"
 	}
-	base, now := l.counts[0].mean(), l.counts[1].mean()
+	base, now := l.means()
 	cells := fmt.Sprintf("%.0f\t%.0f\t%s", base, now, ratio(base, now))
 	if bare != nil && strings.HasPrefix(l.name, "caddy/") && l.name != plain {
-		base, now = base-bare.counts[0].mean(), now-bare.counts[1].mean()
+		base, now = l.over(*bare)
 		cells += fmt.Sprintf("\t+%.0f\t+%.0f\t%s", base, now, ratio(base, now))
 	}
 	if note := l.note(); note != "" {

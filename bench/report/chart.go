@@ -32,8 +32,8 @@ func (b bar) After() float64 { return barLeft + b.Web }
 const barLeft, barRight = 356, 740
 
 // WriteChart draws each row's processor time over that of its base as an SVG, the web server's and behind it
-// Redis's. A row that is not separable has no bar, an invalid one is left out. The longest bar is that of a
-// limiter in a web server; one beside it is cut.
+// Redis's. A row that is not separable has no bar, an invalid one is left out. The longest bar is
+// that of a row that is not long; longer ones are cut.
 func WriteChart(w io.Writer, groups []*Group) error {
 	chart := struct {
 		Description string
@@ -54,7 +54,7 @@ func WriteChart(w io.Writer, groups []*Group) error {
 			chart.Height += 22
 			b := r.bar()
 			b.Y = chart.Height
-			if !r.Alone {
+			if !r.Long {
 				longest = max(longest, b.Web+b.Store)
 			}
 			chart.Bars, chart.Description = append(chart.Bars, b), chart.Description+b.Label+". "

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Estimate is a median with its 95 % interval, in microseconds.
+// Estimate is a median with its 95 % interval, in microseconds or as a ratio.
 type Estimate struct {
 	Median, Low, High float64
 	rounds            int

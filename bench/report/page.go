@@ -12,6 +12,8 @@ type Page struct {
 	Groups []*Group
 	Notes  []string // errors and omissions
 	Chart  string   // the chart's file
+
+	Instructions string // the part that make instructions wrote, which the page keeps; may be empty
 }
 
 const page = `# Benchmarks
@@ -33,12 +35,15 @@ Written by ` + "`make bench`" + ` from one run; do not edit. Load generator, Cad
 ||Caddy added µs|Redis µs|{{if $.Counted}}instructions|{{end}}req/s|p50 ms|MB|
 |---|--:|--:|{{if $.Counted}}--:|{{end}}--:|--:|--:|
 {{range .Rows}}{{if not .Check}}{{$m := .Median}}|{{.Title}}|{{.Added}}|{{.Store}}|{{if $.Counted}}{{thousands $m.Instructions}}|{{end}}{{thousands $m.Rate}}|{{millis $m.P50}}|{{megabytes $m.Resident}}|
-{{end}}{{end}}{{end}}{{range .Notes}}
+{{end}}{{end}}{{with .Ratios}}
 {{.}}
-{{end}}`
+{{end}}{{end}}{{range .Notes}}
+{{.}}
+{{end}}{{with .Instructions}}
+{{.}}{{end}}`
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"thousands": thousands, "millis": millis, "megabytes": Megabytes,
+	"thousands": Thousands, "millis": millis, "megabytes": Megabytes,
 }).Parse(page))
 
 // WritePage writes the page in Markdown.

@@ -121,6 +121,25 @@ func TestPage_Check(t *testing.T) {
 	}
 }
 
+// TestGroup_Ratios pairs rounds: their medians have another ratio.
+func TestGroup_Ratios(t *testing.T) {
+	base := measured("bare Caddy", nil, 0, 0, 30, 80, 50)
+	one, two := measured("one policy", base, 0, 0, 31, 81, 51), measured("two policies", base, 0, 0, 31, 81, 51)
+	for i, cpu := range []float64{2, 4, 8} {
+		one.Samples[i].StoreCPU, two.Samples[i].StoreCPU = cpu, cpu*1.25
+	}
+	two.Samples[1].StoreCPU = 20
+	g := &Group{Rows: []*Row{base, one, two}}
+	if got := g.Ratios(); got != "" {
+		t.Errorf("with nothing to compare: %q", got)
+	}
+	two.Single = one
+	want := "Redis's processor time by that of one policy in the same round: two policies 1.25 (1.25–5.00)."
+	if got := g.Ratios(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestNotes_of_wrong_answers(t *testing.T) {
 	groups := example()
 	if notes := Notes(groups); notes != nil {
@@ -158,10 +177,34 @@ func TestWritePage_has_a_line_for_every_row(t *testing.T) {
 	}
 }
 
+// TestWritePage_keeps_instructions has either command write its part of the page anew.
+func TestWritePage_keeps_instructions(t *testing.T) {
+	write := func(date, old string) string {
+		var text strings.Builder
+		p := Page{Facts: [][2]string{{"date", date}}, Groups: example(), Notes: []string{"A note."}, Instructions: Instructions(old)}
+		if err := WritePage(&text, p); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	bare := write("Monday", "")
+	page := WithInstructions(bare, "## Instructions\n")
+	if want := bare + "\n<!-- make instructions -->\n\n## Instructions\n\n<!-- end of make instructions -->\n"; page != want {
+		t.Errorf("got\n%s\nwant\n%s", page, want)
+	}
+	later := WithInstructions(write("Tuesday", page), "## More\n")
+	if want := strings.NewReplacer("Monday", "Tuesday", "## Instructions", "## More").Replace(page); later != want {
+		t.Errorf("got\n%s\nwant\n%s", later, want)
+	}
+	if kept := Instructions("<!-- make instructions -->\ncut off"); kept != "" {
+		t.Errorf("a part without an end: %q", kept)
+	}
+}
+
 func TestWriteChart_is_well_formed(t *testing.T) {
 	groups := example()
 	alone := measured("alone", groups[0].Rows[0], 0, 1, 100, 100, 100)
-	alone.Alone = true
+	alone.Alone, alone.Long = true, true
 	groups[0].Rows = append(groups[0].Rows, alone)
 	var text strings.Builder
 	if err := WriteChart(&text, groups); err != nil {

@@ -29,10 +29,12 @@ type Group struct {
 type Row struct {
 	Title   string
 	Base    *Row // the row of the comparison
+	Single  *Row // the row with one policy where this one has several; nil: not compared
 	Alone   bool // runs beside the web server: the base's processor time is not part of its own
 	Ours    bool // measures this repository's handler, for the chart
 	Check   bool // is the base in another process, which checks the measure
 	NoBar   bool // is not in the chart
+	Long    bool // has a bar that may be longer than the chart, and is cut then
 	Samples []Sample
 }
 
@@ -42,10 +44,7 @@ func (r *Row) Added() Estimate {
 	if r.Base == r {
 		return Estimate{}
 	}
-	base := map[int]float64{}
-	for _, s := range r.Base.Samples {
-		base[s.Round] = s.CPU
-	}
+	base := r.Base.byRound(func(s Sample) float64 { return s.CPU })
 	var added []float64
 	for _, s := range r.Samples {
 		if r.Alone {
@@ -57,6 +56,15 @@ func (r *Row) Added() Estimate {
 	return estimate(added)
 }
 
+// byRound returns a number of each sample, by the sample's round.
+func (r *Row) byRound(of func(Sample) float64) map[int]float64 {
+	numbers := map[int]float64{}
+	for _, s := range r.Samples {
+		numbers[s.Round] = of(s)
+	}
+	return numbers
+}
+
 // Store returns Redis's processor time for a request, nothing without a Redis.
 func (r *Row) Store() Estimate {
 	var times []float64
@@ -66,6 +74,22 @@ func (r *Row) Store() Estimate {
 		}
 	}
 	return estimate(times)
+}
+
+// StoreRatio returns Redis's processor time for a request by that of the row with one policy: the median of the ratios of
+// the rounds that have measured both.
+func (r *Row) StoreRatio() Estimate {
+	if r.Single == nil {
+		return Estimate{}
+	}
+	single := r.Single.byRound(func(s Sample) float64 { return s.StoreCPU })
+	var ratios []float64
+	for _, s := range r.Samples {
+		if single[s.Round] > 0 {
+			ratios = append(ratios, s.StoreCPU/single[s.Round])
+		}
+	}
+	return estimate(ratios)
 }
 
 // Settled reports whether the row needs no more rounds.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,9 +22,23 @@ func Notes(groups []*Group) []string {
 	return notes
 }
 
-// thousands writes a rate with a comma before the last three digits.
-func thousands(rate float64) string {
-	whole := int64(rate + 0.5)
+// Ratios says what Redis takes for rows of several policies, "" without such a row.
+func (g *Group) Ratios() string {
+	var ratios []string
+	for _, r := range g.Rows {
+		if e := r.StoreRatio(); e.rounds > 0 {
+			ratios = append(ratios, fmt.Sprintf("%s %.2f (%.2f–%.2f)", r.Title, e.Median, e.Low, e.High))
+		}
+	}
+	if ratios == nil {
+		return ""
+	}
+	return "Redis's processor time by that of one policy in the same round: " + strings.Join(ratios, ", ") + "."
+}
+
+// Thousands writes a number below a million, such as a rate, with a comma before the last three digits.
+func Thousands(number float64) string {
+	whole := int64(number + 0.5)
 	if whole < 1000 {
 		return strconv.FormatInt(whole, 10)
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -9,14 +10,17 @@ import (
 // EnvoyPackage is the server of envoyproxy/ratelimit, a tool of bench/envoy/go.mod.
 const EnvoyPackage = "github.com/envoyproxy/ratelimit/src/service_cmd"
 
-// envoyConfig is a limit for each value of "client", too high for a run to reach.
-const envoyConfig = `domain: bench
-descriptors:
-  - key: client
-    rate_limit:
-      unit: hour
-      requests_per_unit: 1000000
-`
+// EnvoyUnits are the windows of its limits, and the keys of their descriptors.
+var EnvoyUnits = [...]string{"hour", "day", "minute", "week"}
+
+// envoyConfig is a limit for each value of each key, too high for a run to reach.
+func envoyConfig() []byte {
+	config := []byte("domain: bench\ndescriptors:\n")
+	for _, unit := range EnvoyUnits {
+		config = fmt.Appendf(config, "  - key: %s\n    rate_limit:\n      unit: %[1]s\n      requests_per_unit: 1000000\n", unit)
+	}
+	return config
+}
 
 // Envoy starts envoyproxy/ratelimit with its default settings on a Redis, without statsd.
 func Envoy(ctx context.Context, dir, binary, redisAddr string) (*Process, error) {
@@ -24,7 +28,7 @@ func Envoy(ctx context.Context, dir, binary, redisAddr string) (*Process, error)
 	if err := os.MkdirAll(config, 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(config, "bench.yaml"), []byte(envoyConfig), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(config, "bench.yaml"), envoyConfig(), 0o600); err != nil {
 		return nil, err
 	}
 	var addrs, ports [3]string // HTTP, gRPC, debugging

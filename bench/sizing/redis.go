@@ -124,15 +124,15 @@ func (r *redisServer) decide(ctx context.Context, l load, batches *atomic.Int64)
 // store returns a store of the module on this Redis that counts its batches, unless that is nil.
 func (r *redisServer) store(batches *atomic.Int64) (*redis.Store, error) {
 	const patience = 10 * time.Second
-	client, err := dial.New(dial.Options{Mode: dial.Standalone, Addresses: []string{r.server.Addr}, Timeout: patience})
+	client, err := dial.New(dial.Connection{Mode: dial.Standalone, Addresses: []string{r.server.Addr}, Timeout: patience})
 	if err != nil {
 		return nil, err
 	}
-	options := redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
+	setup := redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}
 	if batches != nil {
-		options.OnBatch = func(int, time.Duration) { batches.Add(1) }
+		setup.OnBatch = func(int, time.Duration) { batches.Add(1) }
 	}
-	return redis.New(client, options), nil
+	return redis.New(client, setup), nil
 }
 
 // usage returns what Redis has used so far.

@@ -166,7 +166,7 @@ func TestCommands_completion(t *testing.T) {
 
 func TestCommands_helpWidth(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"policies"}, {"state"}, {"reset"}, {"top"}, {"explain"}, {"check"}, {"override"}, {"overrides"}, {"bans"}, {"replay"}} {
+	for _, args := range [][]string{{"policies"}, {"state"}, {"reset"}, {"top"}, {"explain"}, {"check"}, {"override"}, {"overrides"}, {"bans"}, {"replay"}, {"try"}} {
 		e := caddytest.RunRatelimit(t, nil, append(args, "--help")...)
 		e.Want(t, 0, "Examples:")
 		for line := range strings.Lines(e.Stdout) {

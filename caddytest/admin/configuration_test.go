@@ -250,3 +250,22 @@ func TestPassword_rotation(t *testing.T) {
 	caddytest.CheckHidden(t, "the log", n.Log.String(), "first-secret")
 	caddytest.CheckHidden(t, "the log", n.Log.String(), "second-secret")
 }
+
+// TestSharedLimit_patched changes a limit that two handlers share by Caddy's admin API: of one of them it is refused, with what to
+// do, and of both at once it is taken.
+func TestSharedLimit_patched(t *testing.T) {
+	t.Parallel()
+	const shared = "redis_ratelimit /a {client_ip} 5 1h {\nname api\n}\nredis_ratelimit /b {client_ip} 5 1h {\nname api\n}\nrespond ok"
+	n := caddytest.Start(t, caddytest.Config("", shared))
+	const path = "/config/apps/http"
+	config := n.Send(t, http.MethodGet, n.Admin+path, "").Body
+	patch := func(times int) caddytest.Response {
+		changed := strings.Replace(config, `"limit":5`, `"limit":200`, times)
+		return n.Send(t, http.MethodPatch, n.Admin+path, changed, "Content-Type: application/json")
+	}
+	refused := patch(1)
+	assert.ErrorIf(t, refused.Status != http.StatusInternalServerError || !strings.Contains(refused.Body, "GET "+path+", write the same into each policy"),
+		"one of two: got %v", refused)
+	patch(-1).Want(t, http.StatusOK, caddytest.Any)
+	caddytest.CheckQuota(t, n.Get(t, "/a"), 200, 199)
+}

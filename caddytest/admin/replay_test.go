@@ -162,7 +162,7 @@ func TestReplay_badLogs(t *testing.T) {
 		{"clock jumps", append(logLines("192.0.2.1"), bytes.ReplaceAll(logLines("192.0.2.1"), []byte("2026"), []byte("1999"))...), 2, "1999", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			e := replays(t, perClient, test.log, "--report", "report.html", "--suggest")
+			e := replays(t, perClient, test.log, "--report", "report.html", "--suggest", "--changes")
 			assert.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stdout, test.says) || (e.Code != 0) != strings.Contains(e.Stderr, "no request could be read"), "no word of %q in %v", test.says, e)
 			if test.code != 0 {
 				return
@@ -197,7 +197,7 @@ func TestReplay_badFlags(t *testing.T) {
 			assert.ErrorIf(t, e.Code != test.code || !strings.Contains(e.Stderr, test.says), "got %v; want exit code %d and a word of %q", e, test.code, test.says)
 		})
 	}
-	replays(t, perClient, logLines("192.0.2.1"), "-").Want(t, 0) // the standard input
+	replays(t, perClient, logLines("192.0.2.1"), "-", "--changes").Want(t, 0, "  changed: nothing that this log shows\n") // the standard input
 }
 
 // TestReplay_formats has formats asked for, with durations in the lines.

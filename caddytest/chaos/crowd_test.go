@@ -186,7 +186,8 @@ func (c *crowd) checkHealed(t *testing.T, since time.Time) {
 }
 
 // awaitStated waits until Redis knows what the nodes run. A node learns by an answer of Redis, even a denial, that Redis has
-// forgotten what the node runs, and tells Redis within the time of the next look. That a request passes need not be waited for:
+// forgotten all that the node runs. Of what Redis has forgotten in part, such as the last message before a replica took over, it
+// gets to know by the node's next state, a third of the node timeout later at most. That a request passes need not be waited for:
 // the clients of the other node may keep all places among themselves for long.
 func (c *crowd) awaitStated(t *testing.T) {
 	t.Helper()
@@ -198,7 +199,7 @@ func (c *crowd) awaitStated(t *testing.T) {
 			})
 		}
 	}
-	<-time.After(crowdLook)
+	<-time.After(c.timeout/3 + crowdLook)
 	c.look()
 }
 

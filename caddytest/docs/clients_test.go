@@ -3,6 +3,7 @@ package docs
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
@@ -16,26 +17,57 @@ var clientTests = map[string]func(*testing.T, recipeEnv){
 	"Git":                clientGit,
 	"Object storage":     clientObjects,
 	"Pages and browsers": clientPrefetches,
+	"Resumable uploads":  clientUploads,
 	"Monitoring":         clientSamples,
 	"ACME":               clientOrders,
 }
 
 func TestClients(t *testing.T) {
 	t.Parallel()
+	playSections(t, "docs/clients.md", clientTests, func(t *testing.T, r recipe, run func(*testing.T, recipeEnv)) {
+		t.Helper()
+		onRecipe(t, r.caddyfiles[0], run)
+	})
+}
+
+// playSections plays the sections of a page that have a Caddyfile, each with its test, by heading. A section has one Caddyfile.
+func playSections[T any](t *testing.T, page string, tests map[string]T, play func(*testing.T, recipe, T)) {
+	t.Helper()
 	played := 0
-	for _, r := range parseRecipes(caddytest.ReadFile(t, "docs/clients.md")) {
+	for _, r := range parseRecipes(caddytest.ReadFile(t, page)) {
 		if len(r.caddyfiles) == 0 {
 			continue
 		}
 		played++
 		t.Run(r.heading, func(t *testing.T) {
 			t.Parallel()
-			run := clientTests[r.heading]
-			assert.FatalIf(t, run == nil || len(r.caddyfiles) != 1, "the section has no test, or not one Caddyfile")
-			onRecipe(t, r.caddyfiles[0], run)
+			test, found := tests[r.heading]
+			assert.FatalIf(t, !found || len(r.caddyfiles) != 1, "the section has no test, or not one Caddyfile")
+			play(t, r, test)
 		})
 	}
-	assert.ErrorIf(t, played != len(clientTests), "%d sections with a Caddyfile, %d tests", played, len(clientTests))
+	assert.ErrorIf(t, played != len(tests), "%d sections with a Caddyfile, %d tests", played, len(tests))
+}
+
+// clientUploads sends more parts at once than may wait: some are refused so that their client goes on. HEAD has a limit of its own.
+func clientUploads(t *testing.T, e recipeEnv) {
+	const tus = "Tus-Resumable: 1.0.0"
+	refused := 0
+	var parts sync.WaitGroup
+	answers := make(chan caddytest.Response, 40)
+	for range cap(answers) {
+		parts.Go(func() { answers <- e.Send(t, http.MethodPatch, e.URL+"/files/1", "part", tus, "Upload-Offset: 0") })
+	}
+	parts.Wait()
+	close(answers)
+	for a := range answers {
+		if a.Status != http.StatusOK {
+			caddytest.CheckRefusal(t, a, http.StatusServiceUnavailable)
+			refused++
+		}
+	}
+	assert.ErrorIf(t, refused == 0 || refused > 19, "%d of 40 parts were refused", refused)
+	e.Send(t, http.MethodHead, e.URL+"/files/1", "", tus).Want(t, http.StatusOK, "")
 }
 
 // clientForms is refused as each client, whatever the error route says.

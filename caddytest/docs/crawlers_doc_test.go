@@ -8,7 +8,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers/dnstest"
 )
 
 // crawlersPage is the page about crawlers.
@@ -19,10 +18,10 @@ func TestCrawlersDoc_recipe(t *testing.T) {
 	t.Parallel()
 	whole := wholeCaddyfile.FindStringSubmatch(caddytest.ReadFile(t, crawlersPage))
 	assert.FatalIf(t, whole == nil, "the page has no Caddyfile")
-	server := dnstest.New(t, dnstest.Names(map[string]string{
+	server := caddytest.StartDNS(t, caddytest.DNSNames(map[string]string{
 		"66.249.66.1": "crawl-66-249-66-1.googlebot.com", "203.0.113.6": "dsl-6.isp.example", "198.51.100.1": "probe.monitor.example.net",
 	}))
-	inner := "\t\tcrawlers {\n"
+	inner := "\t\tcrawlers google bing {\n"
 	assert.FatalIf(t, strings.Count(whole[1], inner) != 1, "the Caddyfile has no one block crawlers")
 	caddyfile := strings.Replace(whole[1], inner, inner+"resolver "+server.Addr+"\nwait 2s\n", 1)
 	caddyfile = strings.Replace(caddyfile, "{\n", "{\nservers {\ntrusted_proxies static 127.0.0.1/32\n}\n", 1)

@@ -52,6 +52,10 @@ var scriptRunRows = []scriptRuns{
 	{row: "two directives: each in its turn", site: "redis_ratelimit {\nname a\nkey {query.k}\nlimit 9\nwindow 24h\n}\nredis_ratelimit {\nname b\nkey {query.k}\nlimit 9\nwindow 24h\n}", paths: three},
 	{row: "policies enforced and in `dry_run`: calls of one batch", site: "redis_ratelimit {\npolicy a {\nkey {query.k}\nlimit 9\nwindow 24h\n}\npolicy b {\nkey {query.k}\nlimit 9\nwindow 24h\ndry_run\n}\n}", paths: three},
 	{row: "`count_if` that takes first, whose response counts", site: plainLimit + "count_if status 401\n}", paths: []string{"/login?k=CLIENT", "/login?k=CLIENT"}, status: http.StatusUnauthorized},
+	{
+		row: "the same beside `ban`: take, confirm", site: plainLimit + "ban 24h\ncount_if status 401\n}",
+		paths: []string{"/login?k=CLIENT", "/login?k=CLIENT"}, status: http.StatusUnauthorized,
+	},
 	{row: "`count_if` that takes first, whose response does not count: take, refund", site: plainLimit + "count_if status 401\n}", paths: three},
 	{row: "`count_if` that looks first, whose response counts: look, charge", site: byAddress + "count_if status 401\n}", paths: []string{"/login", "/login"}, status: http.StatusUnauthorized},
 	{row: "`count_if` that looks first, whose response does not count", site: byAddress + "count_if status 401\n}", paths: []string{"/", "/", "/"}},

@@ -2,10 +2,8 @@ package docs
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,38 +47,6 @@ func TestQuickStart_all(t *testing.T) {
 	}
 	most := 100 + 2 + int(time.Since(begin)*100/time.Minute)
 	assert.ErrorIf(t, admitted < 100 || admitted > most, "%d requests passed in %v, want 100 to %d", admitted, time.Since(begin), most)
-}
-
-// TestReadme_example plays the first Caddyfile on an application that shows its form again after a wrong password, and
-// redirects after the right one.
-func TestReadme_example(t *testing.T) {
-	t.Parallel()
-	caddyfile := wholeCaddyfile.FindStringSubmatch(caddytest.ReadFile(t, "README.md"))
-	assert.FatalIf(t, caddyfile == nil, "README.md has no Caddyfile")
-	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && r.FormValue("password") == "right" {
-			http.Redirect(w, r, "/", http.StatusFound)
-			return
-		}
-		_, _ = io.WriteString(w, "<form>") // the client may have left
-	}))
-	t.Cleanup(application.Close)
-	text := strings.NewReplacer(":8080", ":{$PORT}", "localhost:9000", application.Listener.Addr().String()).Replace(caddyfile[1])
-	n := caddytest.Start(t, "{\nadmin {$ADMIN}\n}\n"+text)
-	form := []string{"Content-Type: application/x-www-form-urlencoded"}
-	tries := func(password string, want int) {
-		t.Helper()
-		n.Send(t, http.MethodPost, n.URL+"/login", "password="+password, form...).Want(t, want, caddytest.Any)
-	}
-	for range 10 {
-		n.Get(t, "/login").Want(t, http.StatusOK, "<form>") // to see the form counts as no try
-		tries("right", http.StatusFound)
-	}
-	for range 5 {
-		tries("wrong", http.StatusOK)
-	}
-	tries("wrong", http.StatusTooManyRequests)
-	tries("right", http.StatusTooManyRequests)
 }
 
 // TestReadme_twoNodes plays the chapter on two nodes: its Caddyfile, on the ports that

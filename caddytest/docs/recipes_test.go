@@ -35,8 +35,10 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Bots by User-Agent":                         recipeBots,
 	"A ladder against swarms":                    recipeLadder,
 	"Against crawlers":                           recipeCrawlers,
-	"Behind a CDN":                               recipeCDN,
+	"Behind proxies and caches":                  recipeCDN,
+	"Cloudflare and its Workers":                 recipeWorkers,
 	"API tiers by key":                           recipeTiers,
+	"Plans from your own database":               recipePlans,
 	"A claim of a JWT as key":                    recipeClaim,
 	"One route and the whole site":               recipeRouteAndSite,
 	"Burst and sustained rate":                   recipeBurst,
@@ -56,6 +58,7 @@ var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Time of the backend":                        recipeBackendTime,
 	"PHP-FPM workers":                            recipePHP,
 	"Shedding load by class":                     recipeShed,
+	"Limits by time of day":                      recipeTimeOfDay,
 	"Parallel requests of a customer":            recipeParallel,
 	"WebSockets per user":                        recipeWebSockets,
 	"Downloads":                                  recipeDownloads,
@@ -87,8 +90,10 @@ func TestRecipes_variants(t *testing.T) {
 		changes []string
 		run     func(*testing.T, recipeEnv)
 	}{
-		"a part of the clients": {"Roll a limit out", []string{"dry_run", "enforce 10%"}, recipeRollout},
-		"no challenge":          {"Against crawlers", []string{"\t\t\tchallenge\n", ""}, recipeCrawlersWithout},
+		"a part of the clients":    {"Roll a limit out", []string{"dry_run", "enforce 10%"}, recipeRollout},
+		"a page without log lines": {"A page for refusals", []string{"handle_errors 429 {\n", "log {\noutput stderr\n}\nhandle_errors 429 {\nlog_skip\n"}, recipeUnlogged},
+		"all day":                  {"Limits by time of day", []string{"~T(2[23]|0[0-6]):", "~T"}, recipeAllDay},
+		"no challenge":             {"Against crawlers", []string{"\t\t\tchallenge\n", ""}, recipeCrawlersWithout},
 		"tokens in a header": {"Language-model gateway", []string{
 			"match method POST\n", "", "\tmethod POST\n", "", "limit 60\n", "limit 1000000\n", "limit 100000", "limit 10000",
 			"window day", "window 1h\n\t\t\t\talgorithm token_bucket", "weight llm 4000\n", "",
@@ -155,8 +160,8 @@ func TestRecipes_incomplete(t *testing.T) {
 		"a new recipe":             {text + "\n## Something new" + whole, "Something new: no test"},
 		"a recipe without a file":  {text + "\n## Something new\n", "Something new: 0 Caddyfiles, want 1"},
 		"a recipe with two files":  {text + "\n## Something new" + whole + whole, "Something new: 2 Caddyfiles, want 1"},
-		"a recipe that is missing": {strings.Replace(text, "\n## Behind a CDN\n", "\n### Behind a CDN\n", 1), "Behind a CDN: no recipe"},
-		"contents that lack one":   {strings.Replace(text, "[Behind a CDN]", "[Behind]", 1), "Behind a CDN: not in the contents"},
+		"a recipe that is missing": {strings.Replace(text, "\n## Behind proxies and caches\n", "\n### Behind proxies and caches\n", 1), "Behind proxies and caches: no recipe"},
+		"contents that lack one":   {strings.Replace(text, "[Behind proxies and caches]", "[Behind]", 1), "Behind proxies and caches: not in the contents"},
 	} {
 		problems := gaps(test.text, parseRecipes(test.text))
 		assert.ErrorIf(t, !slices.Contains(problems, test.want), "%s: got %q, want %q among them", name, problems, test.want)

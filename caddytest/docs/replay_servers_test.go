@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,18 +95,27 @@ func TestReplay_page_logs(t *testing.T) {
 			folder := t.TempDir()
 			address := startLogging(t, binary, folder, s, found[1], upstream.URL)
 			list := sendLogged(t, address, backend)
-			wantLogged(t, accesslog.Options{Files: []string{waitForLines(t, filepath.Join(folder, "access.log"), len(list))}}, list)
+			wantLogged(t, accesslog.ReaderOptions{Files: []string{waitForLines(t, filepath.Join(folder, "access.log"), len(list))}}, list)
 			format := assert.NoError(accesslog.ParseFormat(s.other))(t)
-			wantLogged(t, accesslog.Options{Files: []string{waitForLines(t, filepath.Join(folder, "other.log"), len(list))}, Format: format}, list)
+			wantLogged(t, accesslog.ReaderOptions{Files: []string{waitForLines(t, filepath.Join(folder, "other.log"), len(list))}, Format: format}, list)
 		})
 	}
 }
 
 // slowBackend answers a path at once, and /slow when it may.
-type slowBackend struct{ begun, ends chan struct{} }
+type slowBackend struct {
+	begun, ends chan struct{}
+
+	mu         sync.Mutex
+	came, went time.Time // of the last request
+}
 
 // ServeHTTP implements [http.Handler].
 func (b *slowBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.came = time.Now()
+	defer func() { b.went = time.Now() }()
 	if r.URL.Path == "/slow" {
 		b.begun <- struct{}{}
 		<-b.ends
@@ -141,7 +151,8 @@ func startLogging(t *testing.T, binary, folder string, s loggingServer, format, 
 // logged is a request that was sent.
 type logged struct {
 	method, uri, agent string
-	began, ended       time.Time
+	began, ended       time.Time // at the client
+	came, went         time.Time // at the backend
 }
 
 // sendLogged sends requests one after the other, of which one is slow, and returns them.
@@ -167,6 +178,9 @@ func sendLogged(t *testing.T, address string, backend *slowBackend) (list []*log
 		_, _ = io.Copy(io.Discard, response.Body)
 		assert.Must(t, response.Body.Close())
 		r.ended = time.Now()
+		backend.mu.Lock()
+		r.came, r.went = backend.came, backend.went
+		backend.mu.Unlock()
 		list = append(list, r)
 	}
 	return list
@@ -186,7 +200,7 @@ func waitForLines(t *testing.T, path string, lines int) string {
 }
 
 // wantLogged compares a log with the requests.
-func wantLogged(t *testing.T, o accesslog.Options, list []*logged) {
+func wantLogged(t *testing.T, o accesslog.ReaderOptions, list []*logged) {
 	t.Helper()
 	reader := assert.NoError(accesslog.Open(o))(t)
 	t.Cleanup(func() { _ = reader.Close() })
@@ -196,7 +210,8 @@ func wantLogged(t *testing.T, o accesslog.Options, list []*logged) {
 		assert.FatalIf(t, err != nil, "%s: %v, %+v", want.uri, err, reader.Summary().Skipped)
 		began, ended := time.UnixMicro(e.Time), time.UnixMicro(e.Ends)
 		assert.ErrorIf(t, began.Before(want.began.Add(-precision)) || ended.After(want.ended.Add(precision)) ||
-			want.ended.Sub(want.began)-ended.Sub(began) > 2*precision, "%s from %v to %v, want %v to %v", want.uri, began, ended, want.began, want.ended)
+			began.After(want.came.Add(precision)) || ended.Before(want.went.Add(-precision)),
+			"%s from %v to %v, want %v to %v, and the backend's %v to %v within", want.uri, began, ended, want.began, want.ended, want.came, want.went)
 		got := logged{method: e.Method, uri: e.URI, agent: e.Header.Get("User-Agent")}
 		assert.ErrorIf(t, got != logged{method: want.method, uri: want.uri, agent: want.agent}, "got %+v, want %+v", got, *want)
 		assert.ErrorIf(t, e.Client != "127.0.0.1" || e.Status != http.StatusOK, "client %s, status %d", e.Client, e.Status)

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -149,6 +150,17 @@ var symptoms = map[string]func(symptom){
 		n = inProcess(s, site("json.email", "match method POST"))
 		n.Send(s, http.MethodPost, n.URL+"/login", body, ofJSON).Want(s, http.StatusOK, "Hello.", "X-Ratelimit-Remaining: 4")
 		n.Get(s, "/login").Want(s, http.StatusOK, "Hello.")
+	},
+	"Requests get 431": func(s symptom) {
+		const site = "redis_ratelimit {client_ip} 5 1h\nrespond Hello."
+		cookies := "Cookie: " + strings.Repeat("c", 24<<10)
+		n := caddytest.Start(s, caddytest.Config("", "log\n"+site))
+		a := n.Get(s, "/", cookies)
+		s.shows(fmt.Sprintf("HTTP/1.1 %d %s", a.Status, http.StatusText(a.Status)), "HTTP/1.1 431 Request Header Fields Too Large")
+		n.Get(s, "/").Want(s, http.StatusOK, "Hello.", "X-Ratelimit-Remaining: 4")
+		assert.ErrorIf(s, strings.Contains(n.Log.String(), `"status":431`), "the access log has the request: %s", n.Log)
+		n = caddytest.Start(s, caddytest.Config("servers {\nmax_header_size 64KB\n}", site))
+		n.Get(s, "/", cookies).Want(s, http.StatusOK, "Hello.", "X-Ratelimit-Remaining: 4")
 	},
 	"The wrong client is limited": func(s symptom) {
 		n := inProcess(s, "redis_ratelimit {client_ip} 5 15m\nrespond Hello.")

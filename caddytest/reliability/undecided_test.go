@@ -159,7 +159,7 @@ func TestUndecided_commands(t *testing.T) {
 			n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, ""), undecidedSite))
 			if s.fail != nil {
 				awaitRedis(t, n)
-				n.Override(t, 200, `{"policy":"api","key":"kept","block":true}`)
+				n.OverrideInRedis(t, `{"policy":"api","key":"kept","block":true}`)
 				s.fail(t, server)
 			}
 			meetState(t, n, s)

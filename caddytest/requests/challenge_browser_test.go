@@ -54,14 +54,14 @@ func TestChallenge_browser(t *testing.T) {
 	}
 }
 
-// TestChallenge_tree has Chromium say what a screen reader finds on both pages: a title, a language and one link, whose
-// name is the sentence.
+// TestChallenge_tree has Chromium say what a screen reader finds on both pages: a title, a language, the site's name and one link,
+// whose name is the sentence. The bar of the page that waits moves, and its colors are dark where a person wants that.
 func TestChallenge_tree(t *testing.T) {
 	caddytest.Chromium.Find(t)
 	n := caddytest.InProcess(t, challenged)
 	n.Get(t, "/")
 	waits := n.Get(t, "/", navigation, "Accept-Language: de")
-	pages := map[string]caddytest.Response{"/de": waits}
+	pages := map[string]caddytest.Response{"/de": waits, "/ar": n.Get(t, "/", navigation, "Accept-Language: ar-EG")}
 	assert.Retry(t, "the ticket is good", func() (again bool, seen any) {
 		pages["/fr"] = n.Get(t, "/"+caddytest.WaitingLink(waits), navigation, "Accept-Language: fr")
 		return pages["/fr"].Status == http.StatusFound, pages["/fr"]
@@ -75,6 +75,7 @@ func TestChallenge_tree(t *testing.T) {
 	tab := caddytest.OpenTab(t)
 	for path, sentence := range map[string]string{
 		"/de": "Diese Seite öffnet sich gleich von selbst.",
+		"/ar": "ستفتح هذه الصفحة من تلقاء نفسها بعد لحظة.",
 		"/fr": "Autorisez les cookies, puis ouvrez cette page à nouveau.",
 	} {
 		tab.Open(t, site+path)
@@ -93,10 +94,18 @@ func TestChallenge_tree(t *testing.T) {
 					found = append(found, fmt.Sprintf("%v: %v", role, node.Name.Value))
 				}
 			}
-			return len(found) < 3, found
+			return len(found) < 4, found
 		})
-		want := []string{"RootWebArea: " + sentence, "link: " + sentence, "StaticText: " + sentence}
+		want := []string{"RootWebArea: " + sentence, "link: " + sentence, "StaticText: 127.0.0.1", "StaticText: " + sentence} // level by level
 		assert.Equal(t, strings.Join(found, "\n"), strings.Join(want, "\n"), "the tree of %s", path)
 		assert.Equal(t, "/"+tab.Eval(t, "document.documentElement.lang"), path, "the language")
+		looks := map[string]string{"/de": "ltr w", "/ar": "rtl w", "/fr": "ltr none"}[path]
+		const bar = `(document.querySelector("i") ? getComputedStyle(document.querySelector("i"), "::after").animationName : "none")`
+		assert.Equal(t, tab.Eval(t, `getComputedStyle(document.body).direction + " " + `+bar), looks, "the direction of %s, and its bar", path)
+		background := func(scheme string) string {
+			tab.Ask(t, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, &struct{}{})
+			return tab.Eval(t, "getComputedStyle(document.body).backgroundColor")
+		}
+		assert.Equal(t, background("light")+" "+background("dark"), "rgb(242, 244, 247) rgb(20, 24, 29)", "the colors of %s", path)
 	}
 }

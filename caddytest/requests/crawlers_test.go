@@ -14,7 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers/dnstest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 )
 
@@ -31,11 +30,11 @@ var forgedNames = map[string]string{"203.0.113.9": "crawl-203-0-113-9.googlebot.
 // nameservers are the DNS servers of the tests, by their name: that of the tests, and dnsmasq where it is installed.
 func nameservers(t *testing.T) map[string]string {
 	t.Helper()
-	names := dnstest.Names(crawlerNames)
-	own := dnstest.New(t, func(q dnstest.Question) dnstest.Reply {
+	names := caddytest.DNSNames(crawlerNames)
+	own := caddytest.StartDNS(t, func(q caddytest.DNSQuestion) caddytest.DNSReply {
 		for address, name := range forgedNames {
-			if q.Name == dnstest.ReverseName(address) {
-				return dnstest.Reply{PTR: []string{name + "."}}
+			if q.Name == caddytest.ReverseName(address) {
+				return caddytest.DNSReply{PTR: []string{name + "."}}
 			}
 		}
 		return names(q)
@@ -64,7 +63,7 @@ func startDnsmasq(t *testing.T, path string) string {
 		lines = append(lines, "host-record="+name+","+address)
 	}
 	for address, name := range forgedNames {
-		lines = append(lines, "ptr-record="+strings.TrimSuffix(dnstest.ReverseName(address), ".")+","+name)
+		lines = append(lines, "ptr-record="+strings.TrimSuffix(caddytest.ReverseName(address), ".")+","+name)
 	}
 	file := filepath.Join(t.TempDir(), "dnsmasq.conf")
 	assert.Must(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
@@ -191,7 +190,7 @@ func TestCrawlers_rules(t *testing.T) {
 // TestCrawlers_reload keeps what is known over a reload, and asks anew with other names.
 func TestCrawlers_reload(t *testing.T) {
 	t.Parallel()
-	server := dnstest.New(t, dnstest.Names(crawlerNames))
+	server := caddytest.StartDNS(t, caddytest.DNSNames(crawlerNames))
 	config := func(more, body string) string {
 		return crawlersConfig(server.Addr, more, "redis_ratelimit {client_ip} 1000 1h\nrespond \"{http.redis_ratelimit.crawler} "+body+"\"")
 	}
@@ -223,7 +222,7 @@ func TestCrawlers_header(t *testing.T) {
 // TestCrawlers_resolver_down has requests go on as strangers, and soon without a wait.
 func TestCrawlers_resolver_down(t *testing.T) {
 	t.Parallel()
-	server := dnstest.New(t, func(dnstest.Question) dnstest.Reply { return dnstest.Reply{Drop: true} })
+	server := caddytest.StartDNS(t, func(caddytest.DNSQuestion) caddytest.DNSReply { return caddytest.DNSReply{Drop: true} })
 	text := strings.Replace(crawlersConfig(server.Addr, "", "redis_ratelimit {client_ip} 1000 1h"+showCrawler), "wait 2s", "wait 20ms", 1)
 	n := caddytest.Start(t, text)
 	for i := range 20 {

@@ -107,7 +107,7 @@ func TestHTTP3_reload(t *testing.T) {
 func TestEarlyData(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		path, limit string
+		path, limit string // the key, and a block behind it; without a key the block has all
 		early       int
 		left        int64 // of 9 after the second request; -1: it shows none
 	}{
@@ -120,11 +120,16 @@ func TestEarlyData(t *testing.T) {
 		{"/exempt", "{query.k} {\nexempt private_ranges", http.StatusTooEarly, -1},
 		{"/pretended", "{client_ip} {\ndry_run", http.StatusOK, -1},
 		{"/usage", "{client_ip} {\nusage /usage", http.StatusTooEarly, 9},
+		{"/turns", " {\nkey everyone\nmax_concurrent 9\nwait 1s by {client_ip}", http.StatusTooEarly, 8},
+		{"/turns-by-key", " {\nkey everyone\nmax_concurrent 9\nwait 1s by {query.k}", http.StatusOK, 8},
 	}
 	var site string
 	for _, test := range tests {
 		key, options, _ := strings.Cut(test.limit, " {\n")
-		site += "redis_ratelimit " + test.path + " " + key + " 9 24h {\nname " + test.path[1:] + "\n" + options + "\n}\n"
+		if key != "" {
+			key += " 9 24h"
+		}
+		site += "redis_ratelimit " + test.path + " " + key + " {\nname " + test.path[1:] + "\n" + options + "\n}\n"
 	}
 	// The error routes would answer with a page, and browsers would show it instead of sending the request again.
 	n := startVersions(t, "", site+"respond ok\nhandle_errors {\nrespond page 200\n}")

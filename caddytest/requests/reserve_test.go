@@ -194,11 +194,12 @@ func TestRefundWait(t *testing.T) {
 					t.Helper()
 					assert.ErrorIf(t, header.Get("Retry-After") != "1" || header.Get("X-Ratelimit-Remaining") != "0" || header.Get("Ratelimit") != ietf, "got %v; want it to come back in a second", header)
 				}
-				answers := begin("right", 7)
+				begin("right", 5)
+				holder.WaitRunning(t, 5) // else a denied one of the same batch may be told before those that passed are noted
+				answers := begin("right", 2)
 				for range 2 {
 					soon((<-answers).Header)
 				}
-				holder.WaitRunning(t, 5)
 				n.Reload(t, site("header X-Reloaded yes"))
 				soon(n.Get(t, "/?k=right").Header)
 

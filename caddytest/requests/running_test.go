@@ -3,6 +3,7 @@ package requests
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -87,6 +88,23 @@ func TestRunning_lifetimes(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// TestRunning_stalledReader has clients stop reading, each within a write timeout of the server that ends its answer.
+func TestRunning_stalledReader(t *testing.T) {
+	t.Parallel()
+	const size = 64 << 20 // more than sockets hold
+	upstream := caddytest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, size)) // the proxy leaves
+	})
+	for _, timeout := range []string{"write 1s", "write_idle 1s"} {
+		n := caddytest.Start(t, caddytest.Config("servers {\ntimeouts {\n"+timeout+"\n}\n}", onePlace+"reverse_proxy "+upstream))
+		response := assert.NoError(n.Client.Get(n.URL + "/?k=a"))(t) // its body is not read
+		n.CheckMetric(t, `running{policy="places"}`, 0)
+		_, err := io.Copy(io.Discard, response.Body)
+		assert.ErrorIf(t, err == nil, "%s: the answer came to its end", timeout)
+		_ = response.Body.Close() // which has broken off
 	}
 }
 

@@ -29,10 +29,10 @@ func newStores(t *testing.T, count int, limit int64, service time.Duration, serv
 	s := &stores{gauge: newGauge(int(limit)), service: service}
 	s.policy = assert.NoError(limiter.NewPolicy(limiter.Settings{Name: "place", MaxConcurrent: limit, Waits: true}))(t)
 	for range count {
-		client := assert.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, Timeout: time.Second}))(t)
-		r := redis.New(client, redis.Options{})
+		client := assert.NoError(dial.New(dial.Connection{Addresses: []string{server.Addr}, Timeout: time.Second}))(t)
+		r := redis.New(client, redis.Setup{})
 		t.Cleanup(func() { _ = r.Close() })
-		s.queues = append(s.queues, failover.NewQueue(failover.New(r, memory.New(), failover.Options{}), waiting.Options{}))
+		s.queues = append(s.queues, failover.NewQueue(failover.New(r, memory.New(), failover.Behavior{}), waiting.Environment{}))
 	}
 	return s
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // tally counts what a Redis is sent about running requests, and what that writes.
@@ -82,13 +82,13 @@ func (y *tally) see(c redistest.Command) {
 // read counts the messages of a run about one policy. It reports false where they have another form.
 func (y *tally) read(at time.Duration, text string, keys int) bool {
 	const header = 9
-	if len(text)%8 != 0 || len(text) < 8*header || wire.Double(text, 0) != 1 {
+	if len(text)%8 != 0 || len(text) < 8*header || redis.Double(text, 0) != 1 {
 		return false
 	}
 	node, place := text[8*(header-1):8*header], header
 	next := func() float64 {
 		place++
-		return wire.Double(text, place-1)
+		return redis.Double(text, place-1)
 	}
 	asks, releases := 0, 0
 	for place+5 <= len(text)/8 {

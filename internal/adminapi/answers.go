@@ -1,6 +1,6 @@
 // Package adminapi holds the questions and answers of the admin API below /redis_ratelimit/, for the server
-// and its callers. Times are in seconds, with as many decimals as they have. Keys are in the form of
-// [display.EscapeKey].
+// and its callers, and the log of warnings that the live page lists. Times are in seconds, with as many decimals as
+// they have. Keys are in the form of [display.EscapeKey].
 package adminapi
 
 import (
@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // PoliciesReport answers GET /redis_ratelimit/policies.
@@ -66,7 +66,7 @@ type StoreReport struct {
 
 // PolicyReport is a policy of the running configuration. Handlers in no route of Caddy's own have no place.
 type PolicyReport struct {
-	description.Policy
+	display.PolicyDescription
 
 	// Running are the units of the running requests of this node; nil unless the policy counts these.
 	Running *int64 `json:"running,omitempty"`

@@ -15,7 +15,7 @@ var (
 
 	Crawlers = post[CrawlersRequest, CrawlersReport]("crawlers", "the crawlers that are known, and how an address is verified")
 
-	// Page answers with a document that package pagefeed writes.
+	// Page answers with a document that package livepage writes.
 	Page = get[PageQuestion, json.RawMessage]("page", "all of this on a page that a browser refreshes each second")
 )
 

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
 // ExplainRequest is the body of POST /redis_ratelimit/explain.
@@ -160,7 +160,7 @@ type ExplainedPolicy struct {
 	Override *OverrideEntry `json:"override,omitempty"`
 
 	// Settings are those that apply without an override and without a placeholder's value.
-	Settings description.Policy `json:"settings"`
+	Settings display.PolicyDescription `json:"settings"`
 }
 
 // ExplainedTurn is what waits on this node for requests of the key to end: how many at most, and for how many seconds.
@@ -188,7 +188,7 @@ type ExplainedLook struct {
 }
 
 // UnusableValue is why an option of a policy has no value, with the reasons of the metric invalid_values_total.
-// [description.Unusable] says what follows.
+// [display.UnusableOption] says what follows.
 type UnusableValue struct {
 	Option string `json:"option"`
 	Reason string `json:"reason"`

@@ -1,12 +1,8 @@
 package adminapi
 
-import (
-	"time"
+import "time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
-)
-
-// GET /redis_ratelimit/page answers with one document for the live page, which package pagefeed writes. With ?since= and
+// GET /redis_ratelimit/page answers with one document for the live page, which package livepage writes. With ?since= and
 // the member next of an earlier answer it has only what is new. Instants stand where other answers have durations, so
 // that an entry that stays the same is not sent again.
 
@@ -115,7 +111,29 @@ type PageCrawler struct {
 type PageNode struct {
 	Version string `json:"version"`
 	Caddy   string `json:"caddy"`
+	Name    string `json:"name,omitempty"`    // that its machine calls itself
+	Address string `json:"address,omitempty"` // of its machine, one of IPv4 rather than of IPv6; empty: it has that of itself alone
+}
+
+// PageNodes is what the policies of all nodes have met in the last ten minutes.
+type PageNodes struct {
+	// Alone says why this node alone is in the sum; empty: others were asked.
+	Alone string `json:"alone,omitempty"`
+
+	Answered int                   `json:"answered"` // nodes in the sum, this one with them
+	Known    int                   `json:"known"`    // nodes, with those that answered in the last minute, and do not now or in another form
+	Sums     map[string]PageLately `json:"sums"`     // by policy; one that has met nothing is missing
+}
+
+// PageLately is what a policy has met in ten minutes, and what runs and waits now.
+type PageLately struct {
+	Requests      int64 `json:"requests"`
+	Denied        int64 `json:"denied"`
+	WouldBeDenied int64 `json:"would_be_denied"`
+	Bans          int64 `json:"bans"`
+	Running       int64 `json:"running"`
+	Waiting       int64 `json:"waiting"`
 }
 
 // PageWarnings is the last warnings of the module, the last one first.
-type PageWarnings []warninglog.Warning
+type PageWarnings []Warning

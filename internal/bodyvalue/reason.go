@@ -2,12 +2,12 @@ package bodyvalue
 
 import "net/http"
 
-// Reason says why a body, or a value of one, is unreadable.
-type Reason uint8
+// UnreadableReason says why a body, or a value of one, is unreadable.
+type UnreadableReason uint8
 
 // The reasons.
 const (
-	ReasonNone Reason = iota
+	ReasonNone UnreadableReason = iota
 
 	// Those of the request's header.
 
@@ -136,7 +136,7 @@ var reasonLabels = [reasons]string{
 }
 
 // String returns the reason as a label of a metric; [ReasonNone] is empty.
-func (r Reason) String() string { return reasonLabels[r] }
+func (r UnreadableReason) String() string { return reasonLabels[r] }
 
 // reasonTexts say what is wrong, and where it is not plain what to write or to send.
 var reasonTexts = [reasons]string{
@@ -193,14 +193,14 @@ var reasonTexts = [reasons]string{
 }
 
 // Text says what is wrong with a body, in words; empty for [ReasonNone].
-func (r Reason) Text() string { return reasonTexts[r] }
+func (r UnreadableReason) Text() string { return reasonTexts[r] }
 
 // IsOfBody reports whether the reason concerns the request's body, not another part of the request.
-func (r Reason) IsOfBody() bool { return r < ReasonSeveral }
+func (r UnreadableReason) IsOfBody() bool { return r < ReasonSeveral }
 
 // Status returns the status of a refusal for the reason: 415 for what the header says, 413 for the size, 400 for
 // anything else. That of [ReasonNone] is 0.
-func (r Reason) Status() int {
+func (r UnreadableReason) Status() int {
 	switch r {
 	case ReasonNone:
 		return 0

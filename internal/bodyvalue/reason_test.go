@@ -13,7 +13,7 @@ func TestReasons(t *testing.T) {
 	text := assert.NoError(os.ReadFile("../../docs/metrics.md"))(t)
 	_, chapter, found := strings.Cut(string(text), "\n## Unreadable values\n")
 	assert.FatalIf(t, !found, "the page has no such chapter")
-	labels := map[string]Reason{}
+	labels := map[string]UnreadableReason{}
 	for r := ReasonNone + 1; r < reasons; r++ {
 		label := r.String()
 		earlier, taken := labels[label]
@@ -26,7 +26,7 @@ func TestReasons(t *testing.T) {
 
 // TestReason_Text has texts name each of what their reasons may mean.
 func TestReason_Text(t *testing.T) {
-	for reason, parts := range map[Reason][]string{
+	for reason, parts := range map[UnreadableReason][]string{
 		ReasonCase:   {"User_ID", "userId"},
 		ReasonFlat:   {`\.`, "without the first"},
 		ReasonPrefix: {"list", "member"},

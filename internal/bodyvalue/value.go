@@ -1,5 +1,17 @@
-// Package bodyvalue is what a name or a path has in a request's body: a value, none, or one that applications may read in
-// different ways. It decides which texts are values, and which are one key.
+// Package bodyvalue reads what bodies hold: the values of requests, and the numbers of responses, such as what they cost.
+//
+// A [Value] is what a name or a path has in a request: a text, nothing, or one that applications may read in different ways.
+// It counts only if every parser that reads the body at all must read this one; where parsers that are in use read different
+// ones, the value is unreadable, with a reason. A [Plan] reads the values that a handler needs in one pass: of JSON by a
+// [JSONPlan] and its [JSONReader], which examine everything, since a client could write a body that this package reads one way
+// and the application another; of forms by a [FormPlan]. Placeholders name the values:
+// {http.redis_ratelimit.json.<path>} and {http.redis_ratelimit.form.<name>}. A [ContentType] says which kind of body follows.
+//
+// Of a response a [NumberPlan] and its [NumberReader] read numbers at paths: of one document, of the events of a stream, or of
+// lines. They examine what paths lead through. In all else they count brackets and find the ends of strings, which is several
+// times as fast as a parser that examines everything.
+//
+// Readers of JSON take the body in pieces of any size, and keep the values that are asked for alone.
 package bodyvalue
 
 import (
@@ -10,7 +22,7 @@ import (
 
 // Value is what a name or a path has in a request. The zero value is an absent one.
 type Value struct {
-	reason Reason // why there is no text
+	reason UnreadableReason // why there is no text
 	isText bool
 	text   string
 }
@@ -39,7 +51,7 @@ func New(text string) Value {
 func Read(text string) Value { return Value{isText: true, text: text} }
 
 // Unreadable returns a value that is not read for a reason. Without one, that is for [ReasonNone], it is absent.
-func Unreadable(reason Reason) Value { return Value{reason: reason} }
+func Unreadable(reason UnreadableReason) Value { return Value{reason: reason} }
 
 // Kind returns what the value is.
 func (v Value) Kind() Kind {
@@ -69,7 +81,7 @@ func (v Value) Or(other Value) Value {
 func (v Value) Text() string { return v.text }
 
 // Reason returns why an unreadable value is; of any other value it is [ReasonNone].
-func (v Value) Reason() Reason { return v.reason }
+func (v Value) Reason() UnreadableReason { return v.reason }
 
 // Cut returns the value with at most so many bytes of its text, up to a whole character, in memory of its own.
 func (v Value) Cut(length int) Value {
@@ -109,12 +121,12 @@ func (v Value) Foldable() Value {
 	return v
 }
 
-// byteOrderMark is dropped by some parsers at the begin of a text.
+// byteOrderMark is dropped by some parsers at the begin of a text, or of a body.
 const byteOrderMark = '\ufeff'
 
 // checkText returns why a text is no value. Some parsers replace or drop the characters that are refused here, and
 // databases do.
-func checkText(text string) Reason {
+func checkText(text string) UnreadableReason {
 	for i, r := range text {
 		if r >= 0x20 && r < 0x7f || r == '\t' || r == '\r' || r == '\n' {
 			continue

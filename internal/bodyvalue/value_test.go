@@ -53,7 +53,7 @@ func TestReason_Status(t *testing.T) {
 }
 
 func TestValue_Foldable(t *testing.T) {
-	for length, want := range map[int]Reason{0: ReasonNone, 64 << 10: ReasonNone, 64<<10 + 1: reasonLong} {
+	for length, want := range map[int]UnreadableReason{0: ReasonNone, 64 << 10: ReasonNone, 64<<10 + 1: reasonLong} {
 		got := New(strings.Repeat("b", length)).Foldable()
 		assert.ErrorIf(t, got.Reason() != want || want == ReasonNone && len(got.Text()) != length, "%d bytes: %q", length, got.Reason())
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
@@ -19,6 +20,16 @@ func (n *Node) Ask(t testing.TB, method, path, body string) Response {
 func (n *Node) Override(t testing.TB, status int, body string) Response {
 	t.Helper()
 	return n.Ask(t, http.MethodPost, "override", body).Want(t, status, Any)
+}
+
+// OverrideInRedis sets or removes an override, and again where a busy machine's Redis has answered too late, so that the override holds
+// on the node alone.
+func (n *Node) OverrideInRedis(t testing.TB, body string) {
+	t.Helper()
+	assert.Retry(t, "Redis has the override", func() (again bool, seen any) {
+		a := n.Ask(t, http.MethodPost, "override", body)
+		return a.Status != http.StatusOK || strings.Contains(a.Body, `"node_only":true`), a
+	})
 }
 
 // ParseJSON parses a response of the admin API, whose Content-Type must be that of JSON.

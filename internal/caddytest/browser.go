@@ -77,6 +77,7 @@ func (b Browser) Open(t testing.TB, url string) (profile string) {
 	assert.Must(t, os.MkdirAll(filepath.Join(profile, filepath.Dir(file)), 0o700))
 	assert.Must(t, os.WriteFile(filepath.Join(profile, file), []byte(text), 0o600))
 	command := exec.CommandContext(t.Context(), program, arguments...)
+	command.Env = append(os.Environ(), "TZ=UTC") // pages show times in the browser's zone
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = 5 * time.Second
 	assert.Must(t, command.Start())

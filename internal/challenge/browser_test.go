@@ -38,7 +38,7 @@ func TestBrowser_times(t *testing.T) {
 	for _, test := range []struct {
 		after         time.Duration // since the issue
 		text, address string
-		want          Outcome
+		want          Result
 		tls, passes   bool
 	}{
 		{0, ticket, home, early, false, false},
@@ -127,7 +127,7 @@ func TestBrowser_proven(t *testing.T) {
 	for _, test := range []struct {
 		cookies string
 		after   time.Duration // since the ticket was ready
-		want    Outcome
+		want    Result
 		wait    string // the cookie that is set; empty: none
 	}{
 		{"rl-wait=" + loaded, 0, Passed, ""},
@@ -188,7 +188,7 @@ func TestBrowser_file(t *testing.T) {
 	for _, test := range []struct {
 		address string
 		after   time.Duration // since the ticket was ready
-		want    Outcome
+		want    Result
 	}{{home, -time.Second, file}, {neighbor, life - 1, file}, {home, life, invalid}, {elsewhere, 0, invalid}} {
 		set(ready.Add(test.after))
 		w, b := httptest.NewRecorder(), k.Browser(r, test.address)

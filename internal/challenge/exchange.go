@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Outcome is what became of a challenge: a label of a metric, and a field of the access log.
-type Outcome string
+// Result is what became of a challenge: a label of a metric, and a field of the access log.
+type Result string
 
-// The outcomes.
+// The results.
 const (
-	Shown      Outcome = "shown"      // a browser got the page that waits
-	Cookieless Outcome = "cookieless" // the request goes on, for one page: its browser has waited, and cannot say so by cookies
-	Passed     Outcome = "passed"     // its ticket was exchanged for a pass
-	file       Outcome = "file"       // it has loaded the style sheet of the page
-	noCookies  Outcome = "no_cookies" // the ticket came back, and no cookie
-	early      Outcome = "early"      // the ticket came back too early
-	invalid    Outcome = "invalid"    // the ticket is none, old, or another network's
+	Shown      Result = "shown"      // a browser got the page that waits
+	Cookieless Result = "cookieless" // the request goes on, for one page: its browser has waited, and cannot say so by cookies
+	Passed     Result = "passed"     // its ticket was exchanged for a pass
+	file       Result = "file"       // it has loaded the style sheet of the page
+	noCookies  Result = "no_cookies" // the ticket came back, and no cookie
+	early      Result = "early"      // the ticket came back too early
+	invalid    Result = "invalid"    // the ticket is none, old, or another network's
 )
 
 // parameter begins what a page that waits adds to the query: a ticket, or the token of the style sheet.
@@ -69,7 +69,7 @@ func (b *Browser) HasWaited() { b.ahead = mostAhead - wait }
 // Exchange answers a request that brings a token by the URL that the browser sent, with what a page has, and says what became
 // of the token: a good ticket is exchanged for a pass, with a redirection to the page that the browser wanted. Of
 // [Cookieless] nothing is answered: the request goes on.
-func (b *Browser) Exchange(w http.ResponseWriter, sent *url.URL, look Look) (Outcome, error) {
+func (b *Browser) Exchange(w http.ResponseWriter, sent *url.URL, look Look) (Result, error) {
 	query, text, _ := cutToken(sent.RawQuery)
 	now := b.keeper.now()
 	t, ok := b.read(text, kindTicket, kindProvenTicket, kindFile)
@@ -92,7 +92,7 @@ func (b *Browser) Exchange(w http.ResponseWriter, sent *url.URL, look Look) (Out
 // exchangeProven exchanges a ticket that is good if the browser has loaded the style sheet. A browser that keeps no cookies, and
 // one that was shown pages enough and loads no style sheet, as browsers for text do not, goes on without a pass. Another one is
 // shown the page again: its line may be slow.
-func (b *Browser) exchangeProven(w http.ResponseWriter, t token, query, target string, look Look) (Outcome, error) {
+func (b *Browser) exchangeProven(w http.ResponseWriter, t token, query, target string, look Look) (Result, error) {
 	pages, loaded := b.waits()
 	if _, best := b.Pass(); loaded || best == Proven {
 		return Passed, b.pass(w, t, target)

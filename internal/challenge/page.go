@@ -16,18 +16,31 @@ import (
 // waitSeconds is how long the page waits, as a header and the page say it.
 const waitSeconds = "1"
 
-// sentence is what the built-in pages say in a language: the one that waits, and the one for a browser without cookies.
-type sentence struct{ language, waits, asks string }
+// sentence is what the built-in pages say in a language: the one that waits, and the one for a browser without cookies. Attributes are
+// those of an element in that language besides lang.
+type sentence struct{ language, attributes, waits, asks string }
+
+const rightToLeft = " dir=rtl"
 
 // sentences are those of all languages, English first.
 var sentences = [...]sentence{
-	{"en", "This page opens by itself in a moment.", "Allow cookies, then open this page again."},
-	{"de", "Diese Seite öffnet sich gleich von selbst.", "Erlauben Sie Cookies und öffnen Sie diese Seite noch einmal."},
-	{"es", "Esta página se abre sola enseguida.", "Permita las cookies y abra esta página de nuevo."},
-	{"fr", "Cette page s’ouvre d’elle-même dans un instant.", "Autorisez les cookies, puis ouvrez cette page à nouveau."},
+	{"en", "", "This page opens by itself in a moment.", "Allow cookies, then open this page again."},
+	{"de", "", "Diese Seite öffnet sich gleich von selbst.", "Erlauben Sie Cookies und öffnen Sie diese Seite noch einmal."},
+	{"es", "", "Esta página se abre sola enseguida.", "Permita las cookies y abra esta página de nuevo."},
+	{"fr", "", "Cette page s’ouvre d’elle-même dans un instant.", "Autorisez les cookies, puis ouvrez cette page à nouveau."},
+	{"ar", rightToLeft, "ستفتح هذه الصفحة من تلقاء نفسها بعد لحظة.", "اسمح بملفات تعريف الارتباط، ثم افتح هذه الصفحة مرة أخرى."},
+	{"he", rightToLeft, "הדף הזה ייפתח מעצמו בעוד רגע.", "יש לאפשר קובצי Cookie ולפתוח את הדף הזה שוב."},
 }
 
-const style = "body{font:1.1rem/1.5 sans-serif;margin:0}main{max-width:40rem;margin:20vh auto;padding:0 1rem}"
+// style has a bar that fills while the page waits, in light and dark colors.
+const style = "body{margin:0;font:1.1rem/1.5 system-ui,sans-serif;background:#f2f4f7;color:#1a1f24}" +
+	"main{max-width:30rem;margin:20vh auto 0;padding:2rem;background:#fff;border-radius:.75rem}" +
+	"b{display:block;font-size:1.3rem;overflow-wrap:anywhere}a{color:inherit}" +
+	"i{display:block;margin-top:1.5rem;border-radius:1rem;background:#8885}" +
+	"i:after{content:'';display:block;height:.3rem;border-radius:1rem;background:#1f5fa8;animation:w " + waitSeconds + "s linear}" +
+	"@keyframes w{from{width:0}}" +
+	"@media(prefers-color-scheme:dark){body{background:#14181d;color:#e9ecef}main{background:#22272d}i:after{background:#8ab8f0}}" +
+	"@media(prefers-reduced-motion:reduce){i:after{animation:none}}"
 
 var styleHash = sha256.Sum256([]byte(style))
 
@@ -145,15 +158,15 @@ func (b *Browser) show(w http.ResponseWriter, query string, number uint16, look 
 		before = "?" + html.EscapeString(query) + "&amp;" + parameter
 	}
 	b.noteWait(w)
-	page, policy := make([]byte, 0, 1024), policyOfPlain
+	page, policy := []byte(nil), policyOfPlain
 	switch {
 	case look.Own != nil:
 		page, policy = append(page, look.Own.text(before+text, before+loaded)...), policyOfOwn
 	case look.Proven:
 		policy = policyOfProven
-		page = b.appendWaiting(page, before, text, `"><link rel=stylesheet href="`, before, loaded)
+		page = b.appendWaiting(make([]byte, 0, 1024), before, text, `"><link rel=stylesheet href="`, before, loaded)
 	default:
-		page = b.appendWaiting(page, before, text)
+		page = b.appendWaiting(make([]byte, 0, 1024+len(pageStyle)), before, text)
 	}
 	w.Header()["Retry-After"] = []string{waitSeconds}
 	return look.write(w, page, policy)
@@ -163,30 +176,52 @@ func (b *Browser) show(w http.ResponseWriter, query string, number uint16, look 
 // style sheet's element without its end.
 func (b *Browser) appendWaiting(page []byte, before, text string, sheet ...string) []byte {
 	s := sentenceFor(b.request.Header["Accept-Language"])
-	page = appendAll(page, pageBegins, s.language, pageHead, `<meta http-equiv=refresh content="`+waitSeconds+`;url=`, before, text)
+	page = appendAll(page, pageBegins, s.language, s.attributes, pageHead, `<meta http-equiv=refresh content="`+waitSeconds+`;url=`, before, text)
 	page = appendAll(appendAll(page, sheet...), `">`, "<title>", s.waits, "</title>")
 	if len(sheet) == 0 {
 		page = appendAll(page, pageStyle)
 	}
-	return appendAll(page, pageLink, before, text, `">`, s.waits, pageEnds)
+	return appendAll(page, pageSite, siteOf(b.request.Host), pageLink, before, text, `">`, s.waits, "</a>", pageBar)
 }
 
 // askForCookies answers with a page that leads to the one that the browser wanted, and does not wait.
 func (b *Browser) askForCookies(w http.ResponseWriter, target string, look Look) error {
 	s := sentenceFor(b.request.Header["Accept-Language"])
-	page := appendAll(nil, pageBegins, s.language, pageHead, "<title>", s.asks, "</title>", pageStyle, pageLink)
-	page = appendAll(page, html.EscapeString(target), `">`, s.asks, pageEnds)
+	page := appendAll(nil, pageBegins, s.language, s.attributes, pageHead, "<title>", s.asks, "</title>", pageStyle)
+	page = appendAll(page, pageSite, siteOf(b.request.Host), pageLink, html.EscapeString(target), `">`, s.asks, "</a>")
 	return look.write(w, page, policyOfPlain)
 }
 
-// The parts of a built-in page, which is a sentence that is a link.
+// mostSite is the longest name of a site that a page shows, in bytes.
+const mostSite = 100
+
+// siteOf returns the name of the site that a request asks for, by its Host without a port; empty if that is long, or has what no
+// name has and what HTML might read as markup.
+func siteOf(host string) string {
+	if port := strings.LastIndexByte(host, ':'); port > strings.IndexByte(host, ']') {
+		host = host[:port]
+	}
+	if len(host) > mostSite {
+		return ""
+	}
+	for i := range len(host) {
+		c := host[i]
+		if letter := c|0x20 >= 'a' && c|0x20 <= 'z'; !letter && (c < '-' || c > ':' || c == '/') && c != '[' && c != ']' {
+			return ""
+		}
+	}
+	return host
+}
+
+// The parts of a built-in page: the site's name, a sentence that is a link, and a bar.
 const (
 	pageBegins = "<!doctype html><html lang="
 	pageHead   = `><meta charset=utf-8><meta name=viewport content="width=device-width,initial-scale=1">` +
 		`<meta name=color-scheme content="light dark">`
 	pageStyle = "<style>" + style + "</style>" // where there is no style sheet
-	pageLink  = `<main><a href="`
-	pageEnds  = "</a></main>"
+	pageSite  = "<main><b><bdi>"
+	pageLink  = `</bdi></b><a href="`
+	pageBar   = "<i></i>"
 )
 
 // appendAll appends texts.

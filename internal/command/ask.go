@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,7 +33,9 @@ func ask[Question, Answer any](
 	if err != nil {
 		return report, err
 	}
+	end := i.shows(func() string { return cmp.Or(i.waitsFor, "waiting for the answer of the Caddy at "+address) })
 	status, body, err := request(address, e.Route().Method, target, content)
+	end()
 	if err != nil {
 		return report, err
 	}

@@ -31,6 +31,7 @@ shows which. 'override --key <address> --block' without --policy refuses all.`,
 }
 
 func runBans(i *invocation) error {
+	i.waitsFor = "searching Redis for bans, for half a minute at most"
 	report, err := ask(i, adminapi.Bans, adminapi.BansQuestion{Policy: i.given("policy")})
 	if !i.hasReport(err) {
 		return err

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 )
 
 func (h Host) check() *cobra.Command {
@@ -55,7 +55,7 @@ func (h Host) runCheck(i *invocation) error {
 	switch {
 	case unasked:
 		return &exit{code: exitNoRedis}
-	case slices.ContainsFunc(findings, func(f preflight.Finding) bool { return f.Result == preflight.Failed }):
+	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Result == Failed }):
 		return &exit{code: exitRefused}
 	case slices.ContainsFunc(findings, isConfigurationWarning):
 		return &exit{code: exitWarned}
@@ -63,12 +63,12 @@ func (h Host) runCheck(i *invocation) error {
 	return nil
 }
 
-func isConfigurationWarning(f preflight.Finding) bool {
-	return f.Check == preflight.Configuration && f.Result == preflight.Warning
+func isConfigurationWarning(f Finding) bool {
+	return f.Check == Configuration && f.Result == Warning
 }
 
 // findings checks the Redis of the configuration, if it has one, and the configuration itself.
-func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked bool, err error) {
+func (h Host) findings(i *invocation) (findings []Finding, unasked bool, err error) {
 	text, file, _, err := i.loadConfig()
 	if err != nil {
 		return nil, false, err
@@ -85,26 +85,31 @@ func (h Host) findings(i *invocation) (findings []preflight.Finding, unasked boo
 	options, err := h.Redis(config.Apps["redis_ratelimit"])
 	switch {
 	case err != nil:
-		return []preflight.Finding{{
-			Check: preflight.Configuration, Result: preflight.Failed, Detail: err.Error(),
+		return []Finding{{
+			Check: Configuration, Result: Failed, Detail: err.Error(),
 			Advice: "change the global option redis_ratelimit, or set the environment variables and files that it reads",
 		}}, false, nil
 	case options == nil:
-		return append([]preflight.Finding{{
-			Check: "redis", Result: preflight.OK,
+		return append([]Finding{{
+			Check: "redis", Result: OK,
 			Detail: "none is configured: the limits live in each Caddy process, and are not shared",
 		}}, h.Warnings(text)...), false, nil
 	}
 	options.Logs = bytes.Contains(text, []byte(`"sliding_window_log"`))
 	options.Runs = bytes.Contains(text, []byte(`"max_concurrent`))
 	options.Challenges = challengePattern.Match(text)
-	findings, unasked = preflight.Run(i.cmd.Context(), *options)
+	var step atomic.Pointer[string]
+	doing := func(what string) { step.Store(&what) }
+	doing("connecting to Redis")
+	defer i.shows(func() string { return *step.Load() })()
+	findings, unasked = Run(i.cmd.Context(), *options, doing)
+	doing("setting the configuration up")
 	return append(findings, h.Warnings(text)...), unasked, nil
 }
 
 var challengePattern = regexp.MustCompile(`"challenge"\s*:\s*\{`)
 
-func findingTable(findings []preflight.Finding) *display.Table {
+func findingTable(findings []Finding) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Title: "CHECK"}, {Title: "RESULT"}, {Title: "DETAIL"}}}
 	for _, f := range findings {
 		t.Add(f.Check, f.Result, f.Detail)

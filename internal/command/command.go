@@ -1,8 +1,9 @@
 // Package command is the command line: caddy redis-ratelimit and its subcommands. Most of them call the
-// admin API of a running Caddy. check connects to a Redis, and replay plays access logs.
+// admin API of a running Caddy. check connects to a Redis, try plays made requests, and replay access logs.
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,23 +14,26 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/preflight"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/tryout"
 )
 
 // Host is what the commands need from the module besides the admin API.
 type Host struct {
 	// Redis returns how to reach the Redis of a configuration, nil if it counts in process. The app is the
 	// configuration's redis_ratelimit; nil if it has none.
-	Redis func(app json.RawMessage) (*preflight.Options, error)
+	Redis func(app json.RawMessage) (*RedisTarget, error)
 
 	// Warnings sets up a configuration, and returns what it can hardly mean, as warnings of the check
-	// [preflight.Configuration].
-	Warnings func(config []byte) []preflight.Finding
+	// [Configuration].
+	Warnings func(config []byte) []Finding
 
 	// Simulate sets up a configuration to decide a log's requests. A policy that is named decides alone.
 	Simulate func(config []byte, policy string) (Simulation, error)
+
+	// Try plays made requests through a configuration.
+	Try func(ctx context.Context, config []byte, options tryout.Inputs) (*tryout.Report, error)
 }
 
 // Simulation is a configuration that decides the requests of a log.
@@ -40,7 +44,10 @@ type Simulation interface {
 	Policy(index int) *limiter.Policy
 
 	// LogOptions returns the options for reading logs that follow from the configuration.
-	LogOptions() accesslog.Options
+	LogOptions() accesslog.ReaderOptions
+
+	// TellChanges has the results of policies tell what is not as it was before.
+	TellChanges()
 
 	// SetHost sets the host of requests whose log has none.
 	SetHost(name string)
@@ -74,8 +81,9 @@ func helpOfEndpoints() string {
 }
 
 const helpEnd = `
-'check' and 'replay' need no running Caddy. 'check' connects to the Redis of a
-configuration, and 'replay' plays access logs through a configuration.
+'check', 'try' and 'replay' need no running Caddy. 'check' connects to the Redis
+of a configuration, 'try' plays made requests through a configuration, and
+'replay' access logs.
 
 The admin endpoint is that of --address. Without it, it is that of the
 configuration given with --config, or of a Caddyfile in the current directory,
@@ -89,9 +97,10 @@ Exit codes:
 
   0  done; explain: the request would pass
   1  no answer: Caddy does not run there, or a flag is wrong; replay: no
-     request could be read; check: the configuration has a warning
+     request could be read; check: the configuration has a warning; try: a
+     mistake was found
   2  refused, such as a policy that does not exist; check: Redis lacks
-     something
+     something; try: the configuration cannot be played
   3  Redis cannot be asked
   4  explain: the request would be refused`
 
@@ -110,7 +119,7 @@ func (h Host) setUp(cmd *cobra.Command) {
 	flags.Bool("json", false, "Print JSON instead of tables")
 	for _, sub := range []*cobra.Command{
 		policiesCommand(), stateCommand(), resetCommand(), overrideCommand(), overridesCommand(), topCommand(), bansCommand(),
-		explainCommand(), crawlersCommand(), pageCommand(), h.check(), h.replay(),
+		explainCommand(), crawlersCommand(), pageCommand(), h.check(), h.try(), h.replay(),
 	} {
 		if sub.Args == nil {
 			sub.Args = cobra.NoArgs

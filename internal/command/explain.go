@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
@@ -60,11 +60,11 @@ func runExplain(i *invocation) error {
 	question := adminapi.ExplainRequest{Method: i.flag("method"), URL: i.flag("url"), ClientIP: i.flag("client-ip"),
 		Headers: map[string]adminapi.HeaderValues{}}
 	for _, line := range lines {
-		name, value, found := strings.Cut(line, ":")
-		if name = strings.TrimSpace(name); !found || name == "" {
-			return exitf(exitNotAsked, "--header %q: write it as 'Name: value'", line)
+		name, value, err := cutHeader(line)
+		if err != nil {
+			return exitf(exitNotAsked, "%s", err)
 		}
-		if value = strings.TrimSpace(value); value == "" && http.CanonicalHeaderKey(name) == "Content-Type" {
+		if value == "" && http.CanonicalHeaderKey(name) == "Content-Type" {
 			question.Headers[name] = adminapi.HeaderValues{} // no default, as with curl
 			continue
 		}
@@ -81,6 +81,15 @@ func runExplain(i *invocation) error {
 		return &exit{code: exitDenied}
 	}
 	return err
+}
+
+// cutHeader cuts a line of --header into its name and value.
+func cutHeader(line string) (name, value string, err error) {
+	name, value, found := strings.Cut(line, ":")
+	if name = strings.TrimSpace(name); !found || name == "" {
+		return "", "", fmt.Errorf("--header %q: write it as 'Name: value'", line)
+	}
+	return name, strings.TrimSpace(value), nil
 }
 
 // addData adds the body of --data to a question. Of a long one the begin is sent, with the length of all: limiters that
@@ -226,7 +235,7 @@ func (i *invocation) printSettings(policies []adminapi.ExplainedPolicy) {
 		printed = append(printed, settings.Name)
 		text := settings.Name + ": " + settings.Sentence()
 		if options := settings.All(); len(options) > 0 {
-			text += "; " + description.Join(options)
+			text += "; " + display.JoinOptions(options)
 		}
 		i.terminal.Print(display.Wrap(text, "  "))
 	}
@@ -234,7 +243,7 @@ func (i *invocation) printSettings(policies []adminapi.ExplainedPolicy) {
 
 // unusableText says which option of a policy has no usable value, and what follows from that.
 func unusableText(decision string, value adminapi.UnusableValue) string {
-	effect := description.Unusable(value.Option)
+	effect := display.UnusableOption(value.Option)
 	if decision == "rejected" {
 		effect = "the request is refused"
 	}

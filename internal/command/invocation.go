@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -51,6 +52,8 @@ type invocation struct {
 	cmd      *cobra.Command
 	terminal display.Writer
 	json     bool
+	progress io.Writer // the terminal that [invocation.shows] writes to; nil: none
+	waitsFor string    // what the admin endpoint does meanwhile; empty: answers
 }
 
 // flag returns the value of a flag as text.
@@ -74,7 +77,10 @@ func (i *invocation) hint(text string) {
 // runs adapts a function to cobra. Its error becomes one line on stderr and an exit code.
 func runs(run func(*invocation) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		i := &invocation{cmd: cmd, terminal: display.NewWriter(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json")}
+		i := &invocation{
+			cmd: cmd, terminal: display.NewWriter(cmd.OutOrStdout()), json: caddycmd.Flags{FlagSet: cmd.Flags()}.Bool("json"),
+			progress: terminalOf(cmd.ErrOrStderr()),
+		}
 		err := run(i)
 		if failure := i.terminal.Err(); err == nil && failure != nil {
 			err = exitf(exitNotAsked, "writing the result: %s", failure)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -40,7 +41,12 @@ and writes the named files only: no Redis, no network, no running Caddy.
 With --suggest the requests that meet a policy are also played against a ladder
 of limits, to find the smallest limit that leaves most clients untouched: per
 window, and of requests that run at once (max_concurrent), if the log has
-durations.`,
+durations.
+
+With --changes each policy shows what an upgrade from before 29 November 2026
+changes: how many requests have another key, an unreadable one, look first, or
+are met newly by match. A log has neither cookies nor credentials: keys of these
+are not compared. docs/upgrading.md says which words keep the old.`,
 		Example: `  caddy redis-ratelimit replay --config Caddyfile access.log
   caddy redis-ratelimit replay -c Caddyfile --report report.html *.log.gz
   caddy redis-ratelimit replay -c Caddyfile x.log \
@@ -59,6 +65,7 @@ durations.`,
 	flags.Uint16("worst", 10, "How many of the worst keys to list")
 	flags.String("report", "", "Write an HTML report to this `file`")
 	flags.Bool("suggest", false, "Try other limits on the same traffic")
+	flags.Bool("changes", false, "Count what an upgrade changes")
 	flags.StringSlice("algorithm", nil, "With --suggest: for these `algorithms`")
 	return cmd
 }
@@ -68,12 +75,15 @@ func (h Host) runReplay(i *invocation) error {
 	if err != nil {
 		return err
 	}
-	options := replay.Options{Worst: int(worst)}
+	options := replay.RunOptions{Worst: int(worst)}
 	simulation, err := h.simulation(i)
 	if err != nil {
 		return err
 	}
 	defer simulation.Close()
+	if i.flag("changes") == "true" {
+		simulation.TellChanges()
+	}
 	if err := i.suggest(simulation, &options); err != nil {
 		return err
 	}
@@ -82,7 +92,7 @@ func (h Host) runReplay(i *invocation) error {
 		return err
 	}
 	logs.LongRequests = countsRunning(simulation) || options.Suggest != nil && options.Suggest.TriesRunning()
-	logs.Files, logs.Stdin = i.cmd.Flags().Args(), i.cmd.InOrStdin()
+	logs.Files, logs.Stdin, logs.Read = i.cmd.Flags().Args(), i.cmd.InOrStdin(), new(atomic.Int64)
 	log, err := accesslog.Open(logs)
 	if err != nil {
 		return err
@@ -97,7 +107,9 @@ func (h Host) runReplay(i *invocation) error {
 		second, err = h.simulation(i)
 		return second, err
 	}
+	end := i.shows(playing(logs.Read, log.Size(), options.Suggest != nil))
 	result, err := replay.Run(log, simulation, options)
+	end()
 	if second != nil {
 		second.Close()
 	}
@@ -105,6 +117,19 @@ func (h Host) runReplay(i *invocation) error {
 		return err
 	}
 	return i.finish(result)
+}
+
+// playing says how much of logs of a size in bytes was read; 0: of a size that is not known.
+func playing(read *atomic.Int64, size int64, suggests bool) func() string {
+	return func() string {
+		switch done := read.Load(); {
+		case size == 0:
+			return fmt.Sprintf("playing the log: %s MB read", display.Count(done/1_000_000))
+		case done < size || !suggests:
+			return fmt.Sprintf("playing the log: %d %%", min(100, 100*done/size))
+		}
+		return "trying other limits"
+	}
 }
 
 // logFormat returns the format of --format or --fields; nil without either.
@@ -150,7 +175,7 @@ func (h Host) simulation(i *invocation) (Simulation, error) {
 }
 
 // suggest sets the options of --suggest.
-func (i *invocation) suggest(s Simulation, o *replay.Options) error {
+func (i *invocation) suggest(s Simulation, o *replay.RunOptions) error {
 	flags := caddycmd.Flags{FlagSet: i.cmd.Flags()}
 	if !flags.Bool("suggest") {
 		if i.cmd.Flags().Changed("algorithm") {

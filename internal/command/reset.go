@@ -33,6 +33,9 @@ func runReset(i *invocation) error {
 	if !question.Key.Given && i.flag("all") != "true" {
 		return exitf(exitNotAsked, "use --key to reset the quota of one client, or --all to reset those of all clients")
 	}
+	if !question.Key.Given {
+		i.waitsFor = "resetting all quotas of policy " + question.Policy
+	}
 	report, err := ask(i, adminapi.Reset, question)
 	if !i.hasReport(err) {
 		return err

@@ -16,7 +16,7 @@ import (
 )
 
 // alone are the commands that ask no admin endpoint.
-var alone = map[string]bool{"check": true, "replay": true, "help": true, "completion": true}
+var alone = map[string]bool{"check": true, "replay": true, "try": true, "help": true, "completion": true}
 
 // neededFlags are flags without which a command asks nothing.
 var neededFlags = map[string]string{

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
@@ -27,26 +26,26 @@ func TestPairs(t *testing.T) {
 
 // TestPolicyBlock shows policies with all options, such that met nothing, and hostile text, in 80 columns.
 func TestPolicyBlock(t *testing.T) {
-	seconds := func(d time.Duration) *description.Seconds { return new(description.Seconds(d)) }
-	plain := description.Handler{Place: "srv0 (:443) host example.com", Key: "{http.vars.client_ip}"}
-	login := description.Policy{
+	seconds := func(d time.Duration) *display.DurationSeconds { return new(display.DurationSeconds(d)) }
+	plain := display.Handler{Place: "srv0 (:443) host example.com", Key: "{http.vars.client_ip}"}
+	login := display.PolicyDescription{
 		Name: "login", Algorithm: "sliding_window_counter", Limit: 5, Window: *seconds(15 * time.Minute),
-		Ban: &description.Ban{Durations: []description.Seconds{*seconds(10 * time.Minute), *seconds(time.Hour)}, After: 20}, IPv4Prefix: new(24),
-		Handlers: []description.Handler{{Place: "srv0 (:443) host example.com", Match: "path /login", Key: plain.Key, CountIf: "status 401"}},
+		Ban: &display.Ban{Durations: []display.DurationSeconds{*seconds(10 * time.Minute), *seconds(time.Hour)}, After: 20}, IPv4Prefix: new(24),
+		Handlers: []display.Handler{{Place: "srv0 (:443) host example.com", Match: "path /login", Key: plain.Key, CountIf: "status 401"}},
 	}
-	queue := description.Policy{
+	queue := display.PolicyDescription{
 		Name: "queue", Algorithm: "leaky_bucket", LimitFrom: "{http.vars.plan_limit}", Limit: 60, Window: *seconds(time.Second), Burst: 21, MaxDelay: seconds(2500 * time.Millisecond),
-		Lease: seconds(time.Second), Challenge: &description.Challenge{Passes: 10}, Handlers: []description.Handler{plain, {
+		Lease: seconds(time.Second), Challenge: &display.Challenge{Passes: 10}, Handlers: []display.Handler{plain, {
 			Key: "{http.request.header.X-Api-Key}", OnEmptyKey: "reject", Weight: 3, Reserve: "20%", Enforce: new(12.5), DryRun: true, Notify: []float64{80, 100}, Cost: "json usage.total_tokens", CostFallback: 7,
 		}},
 	}
-	running := description.Policy{Name: "running", MaxConcurrent: 2, NodeTimeout: *seconds(20 * time.Second), Handlers: []description.Handler{plain}}
-	odd := description.Policy{Name: "odd", Limit: 1, Calendar: "month", TimeZone: "Europe/Berlin", Handlers: []description.Handler{{Place: "\x1b[31m" + strings.Repeat("語", 200), Key: "everyone"}}}
+	running := display.PolicyDescription{Name: "running", MaxConcurrent: 2, NodeTimeout: *seconds(20 * time.Second), Handlers: []display.Handler{plain}}
+	odd := display.PolicyDescription{Name: "odd", Limit: 1, Calendar: "month", TimeZone: "Europe/Berlin", Handlers: []display.Handler{{Place: "\x1b[31m" + strings.Repeat("語", 200), Key: "everyone"}}}
 	for _, tt := range []struct {
 		report adminapi.PolicyReport
 		want   string
 	}{
-		{adminapi.PolicyReport{Policy: login, SinceStart: adminapi.CountsReport{
+		{adminapi.PolicyReport{PolicyDescription: login, SinceStart: adminapi.CountsReport{
 			Met: 1214, Denied: 3, Counted: 997, DeniedByOther: 2, FailedOpen: 1, CountIf: &adminapi.CountIfReport{Responses: 214},
 		}}, `login: 5 requests per 15 minutes for each /24 (IPv6 /64)
   ban          10 min, 1 h after 20 denials
@@ -57,7 +56,7 @@ func TestPolicyBlock(t *testing.T) {
                denied by other policies, 1 let through without a decision
 !              count_if matched 0 of 214 responses
 `},
-		{adminapi.PolicyReport{Policy: queue, SinceStart: adminapi.CountsReport{Met: 1, WouldBeDenied: 1}}, `queue: {http.vars.plan_limit} units per second for each client address, or each
+		{adminapi.PolicyReport{PolicyDescription: queue, SinceStart: adminapi.CountsReport{Met: 1, WouldBeDenied: 1}}, `queue: {http.vars.plan_limit} units per second for each client address, or each
   header X-Api-Key, else 60
   algorithm    leaky_bucket
   burst        21
@@ -70,14 +69,14 @@ func TestPolicyBlock(t *testing.T) {
                7, reserve 20%, enforce 12.5%, notify 80% 100%, dry_run
   since start  1 request met, 0 denied, 1 would be denied, 0 counted
 `},
-		{adminapi.PolicyReport{Policy: running, Running: new(int64(1)), ClientOverrides: 3, Override: &adminapi.OverrideEntry{Limit: 70}}, `running: 2 requests at once for each client address
+		{adminapi.PolicyReport{PolicyDescription: running, Running: new(int64(1)), ClientOverrides: 3, Override: &adminapi.OverrideEntry{Limit: 70}}, `running: 2 requests at once for each client address
   node_timeout  20s
   running here  1
   overrides     limit 70 for all, 3 clients
   handlers      srv0 (:443) host example.com
 ! since start   never met
 `},
-		{adminapi.PolicyReport{Policy: odd, SinceStart: adminapi.CountsReport{Met: 1}},
+		{adminapi.PolicyReport{PolicyDescription: odd, SinceStart: adminapi.CountsReport{Met: 1}},
 			"odd: 1 request per calendar month (Europe/Berlin) for all clients together\n  key          everyone\n  handlers     \\x1b[31m" +
 				strings.Repeat("語", 57) + "\n               " + strings.Repeat("語", 65) + "\n               " + strings.Repeat("語", 65) + "\n               " + strings.Repeat("語", 13) +
 				"\n  since start  1 request met, 0 denied, 0 would be denied, 0 counted\n"},

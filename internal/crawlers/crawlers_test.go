@@ -29,7 +29,7 @@ func testSet(t *testing.T) *Set {
 		crawler: "crawl-1.googlebot.com", liar: "dsl.isp.example", broken: "", "40.77.167.1": "msnbot-1.search.msn.com",
 		"2001:4860:4801:10::1": "crawl6.googlebot.com",
 	})
-	l := w.lookups(t, func(o *Options) { o.Suffixes = []string{".googlebot.com", ".search.msn.com"} })
+	l := w.lookups(t, func(o *LookupOptions) { o.Suffixes = []string{".googlebot.com", ".search.msn.com"} })
 	l.Names(context.Background(), netip.MustParseAddr(liar), time.Minute) // the resolver finds names
 	return NewSet([]*Crawler{
 		{Name: "google", Words: []string{"Googlebot"}, Suffixes: []string{".googlebot.com"}},

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers/dnstest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
 var googlebot = netip.MustParseAddr("66.249.66.1")
@@ -19,8 +19,8 @@ var googlebot = netip.MustParseAddr("66.249.66.1")
 // TestInquire holds what is made of each kind of answer that Go's resolver reads.
 func TestInquire(t *testing.T) {
 	const good = "crawl-1.googlebot.com."
-	right := dnstest.Reply{Addresses: []string{"66.249.66.1"}}
-	ptr := func(names ...string) dnstest.Reply { return dnstest.Reply{PTR: names} }
+	right := caddytest.DNSReply{Addresses: []string{"66.249.66.1"}}
+	ptr := func(names ...string) caddytest.DNSReply { return caddytest.DNSReply{PTR: names} }
 	var customers, under []string
 	for i := range 100 {
 		customers = append(customers, fmt.Sprintf("a-rather-long-name-of-a-virtual-host-%d.customers.example.net.", i))
@@ -30,21 +30,21 @@ func TestInquire(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name         string
-		ptr, forward dnstest.Reply
+		ptr, forward caddytest.DNSReply
 		want         Status
 		names        int
 		tcp          int64
 	}{
 		{"good", ptr(good), right, Verified, 1, 0},
-		{"PTR NXDOMAIN", dnstest.Reply{RCode: dnsmessage.RCodeNameError}, right, Forged, 0, 0},
-		{"PTR NODATA", dnstest.Reply{}, right, Forged, 0, 0},
-		{"PTR SERVFAIL", dnstest.Reply{RCode: dnsmessage.RCodeServerFailure}, right, Unknown, 0, 0},
-		{"PTR REFUSED", dnstest.Reply{RCode: dnsmessage.RCodeRefused}, right, Unknown, 0, 0},
-		{"PTR NOTIMP", dnstest.Reply{RCode: dnsmessage.RCodeNotImplemented}, right, Unknown, 0, 0},
-		{"PTR without an answer", dnstest.Reply{Drop: true}, right, Unknown, 0, 0},
-		{"PTR truncated, whole by TCP", dnstest.Reply{Truncated: true, PTR: []string{good}}, right, Verified, 1, 1},
-		{"PTR by CNAME", dnstest.Reply{CNAME: "1.0-63.66.249.66.in-addr.arpa.", PTR: []string{good}}, right, Verified, 1, 0},
-		{"PTR CNAME without a target", dnstest.Reply{CNAME: "1.0-63.66.249.66.in-addr.arpa."}, right, Forged, 0, 0},
+		{"PTR NXDOMAIN", caddytest.DNSReply{RCode: dnsmessage.RCodeNameError}, right, Forged, 0, 0},
+		{"PTR NODATA", caddytest.DNSReply{}, right, Forged, 0, 0},
+		{"PTR SERVFAIL", caddytest.DNSReply{RCode: dnsmessage.RCodeServerFailure}, right, Unknown, 0, 0},
+		{"PTR REFUSED", caddytest.DNSReply{RCode: dnsmessage.RCodeRefused}, right, Unknown, 0, 0},
+		{"PTR NOTIMP", caddytest.DNSReply{RCode: dnsmessage.RCodeNotImplemented}, right, Unknown, 0, 0},
+		{"PTR without an answer", caddytest.DNSReply{Drop: true}, right, Unknown, 0, 0},
+		{"PTR truncated, whole by TCP", caddytest.DNSReply{Truncated: true, PTR: []string{good}}, right, Verified, 1, 1},
+		{"PTR by CNAME", caddytest.DNSReply{CNAME: "1.0-63.66.249.66.in-addr.arpa.", PTR: []string{good}}, right, Verified, 1, 0},
+		{"PTR CNAME without a target", caddytest.DNSReply{CNAME: "1.0-63.66.249.66.in-addr.arpa."}, right, Forged, 0, 0},
 		{"PTR invalid and good", ptr("bad name!.googlebot.com.", good), right, Verified, 1, 0},
 		{"PTR invalid alone", ptr("bad name!.googlebot.com."), right, Unknown, 0, 0},
 		{"PTR in upper case", ptr("CRAWL-1.GoogleBot.COM."), right, Verified, 1, 0},
@@ -54,16 +54,16 @@ func TestInquire(t *testing.T) {
 		{"PTR of a look-alike", ptr("fakegooglebot.com."), right, Forged, 0, 0},
 		{"PTR with the suffix in front", ptr("crawl.googlebot.com.evil.example."), right, Forged, 0, 0},
 		{"two PTR, the second is right", ptr("other.example.net.", good), right, Verified, 1, 0},
-		{"forward NXDOMAIN", ptr(good), dnstest.Reply{RCode: dnsmessage.RCodeNameError}, Forged, 0, 0},
-		{"forward SERVFAIL", ptr(good), dnstest.Reply{RCode: dnsmessage.RCodeServerFailure}, Unknown, 0, 0},
-		{"forward to another address", ptr(good), dnstest.Reply{Addresses: []string{"192.0.2.80"}}, Forged, 0, 0},
-		{"forward by CNAME", ptr(good), dnstest.Reply{CNAME: "x.google.com.", Addresses: []string{"66.249.66.1"}}, Verified, 1, 0},
-		{"101 PTR by TCP, the last is right", dnstest.Reply{Truncated: true, PTR: append(customers, good)}, right, Verified, 1, 1},
+		{"forward NXDOMAIN", ptr(good), caddytest.DNSReply{RCode: dnsmessage.RCodeNameError}, Forged, 0, 0},
+		{"forward SERVFAIL", ptr(good), caddytest.DNSReply{RCode: dnsmessage.RCodeServerFailure}, Unknown, 0, 0},
+		{"forward to another address", ptr(good), caddytest.DNSReply{Addresses: []string{"192.0.2.80"}}, Forged, 0, 0},
+		{"forward by CNAME", ptr(good), caddytest.DNSReply{CNAME: "x.google.com.", Addresses: []string{"66.249.66.1"}}, Verified, 1, 0},
+		{"101 PTR by TCP, the last is right", caddytest.DNSReply{Truncated: true, PTR: append(customers, good)}, right, Verified, 1, 1},
 		{"9 PTR under the suffix", ptr(append(under, good)...), right, Verified, mostNames, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			server := dnstest.New(t, func(q dnstest.Question) dnstest.Reply {
+			server := caddytest.StartDNS(t, func(q caddytest.DNSQuestion) caddytest.DNSReply {
 				if q.Type == "PTR" {
 					return test.ptr
 				}
@@ -83,15 +83,15 @@ func TestInquire(t *testing.T) {
 // TestInquire_asks_again has the first packet of each question lost.
 func TestInquire_asks_again(t *testing.T) {
 	t.Parallel()
-	names := dnstest.Names(map[string]string{"66.249.66.1": "crawl-1.googlebot.com"})
+	names := caddytest.DNSNames(map[string]string{"66.249.66.1": "crawl-1.googlebot.com"})
 	var mu sync.Mutex
-	seen := map[dnstest.Question]bool{}
-	server := dnstest.New(t, func(q dnstest.Question) dnstest.Reply {
+	seen := map[caddytest.DNSQuestion]bool{}
+	server := caddytest.StartDNS(t, func(q caddytest.DNSQuestion) caddytest.DNSReply {
 		mu.Lock()
 		defer mu.Unlock()
 		if !seen[q] {
 			seen[q] = true
-			return dnstest.Reply{Drop: true}
+			return caddytest.DNSReply{Drop: true}
 		}
 		return names(q)
 	})
@@ -103,10 +103,10 @@ func TestInquire_asks_again(t *testing.T) {
 func TestInquire_asks_once_each(t *testing.T) {
 	t.Parallel()
 	for address, kind := range map[string]string{"66.249.66.1": "A", "2001:4860:4801:10::1": "AAAA"} {
-		server := dnstest.New(t, dnstest.Names(map[string]string{address: "crawl-1.googlebot.com"}))
+		server := caddytest.StartDNS(t, caddytest.DNSNames(map[string]string{address: "crawl-1.googlebot.com"}))
 		got := inquire(context.Background(), NewResolver(server.Addr), netip.MustParseAddr(address), []string{".googlebot.com"})
 		assert.Equal(t, got.status, Verified, "the status")
-		want := []dnstest.Question{{Type: "PTR", Name: dnstest.ReverseName(address)}, {Type: kind, Name: "crawl-1.googlebot.com."}}
+		want := []caddytest.DNSQuestion{{Type: "PTR", Name: caddytest.ReverseName(address)}, {Type: kind, Name: "crawl-1.googlebot.com."}}
 		assert.Equal(t, server.Asked(), want, "the questions")
 		assert.Equal(t, got.steps[1].Answers, []string{address}, "the answer of the second step")
 	}

@@ -9,21 +9,21 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers/dnstest"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
 )
 
 // floodServer has names for a crawler's network, and others for all liars; or no answer for these.
-func floodServer(t *testing.T, tarpit bool) *dnstest.Server {
+func floodServer(t *testing.T, tarpit bool) *caddytest.DNSServer {
 	t.Helper()
-	return dnstest.New(t, func(q dnstest.Question) dnstest.Reply {
+	return caddytest.StartDNS(t, func(q caddytest.DNSQuestion) caddytest.DNSReply {
 		first, _, _ := strings.Cut(q.Name, ".")
 		switch {
 		case q.Type != "PTR":
-			return dnstest.Reply{Addresses: []string{"66.249.66." + strings.TrimPrefix(first, "crawl-")}}
+			return caddytest.DNSReply{Addresses: []string{"66.249.66." + strings.TrimPrefix(first, "crawl-")}}
 		case strings.HasSuffix(q.Name, ".66.249.66.in-addr.arpa."):
-			return dnstest.Reply{Delay: 20 * time.Millisecond, PTR: []string{"crawl-" + first + ".googlebot.com."}}
+			return caddytest.DNSReply{Delay: 20 * time.Millisecond, PTR: []string{"crawl-" + first + ".googlebot.com."}}
 		}
-		return dnstest.Reply{Delay: 20 * time.Millisecond, Drop: tarpit, PTR: []string{"dsl.isp.example."}}
+		return caddytest.DNSReply{Delay: 20 * time.Millisecond, Drop: tarpit, PTR: []string{"dsl.isp.example."}}
 	})
 }
 
@@ -49,7 +49,7 @@ func TestFlood(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := floodServer(t, test.tarpit)
-			l := NewLookups(Options{Resolver: NewResolver(server.Addr), Suffixes: []string{".googlebot.com"}})
+			l := NewLookups(LookupOptions{Resolver: NewResolver(server.Addr), Suffixes: []string{".googlebot.com"}})
 			defer l.Close()
 			if test.known {
 				_, got := l.Names(context.Background(), netip.MustParseAddr("66.249.66.200"), time.Minute)

@@ -12,7 +12,7 @@ import (
 
 // Lookups asks the DNS which names addresses have, and remembers the answers. It outlives configurations. [NewLookups] makes one.
 type Lookups struct {
-	Options
+	LookupOptions
 	ctx  context.Context //nolint:containedctx // look-ups go on when their requests have ended, and end with these look-ups
 	stop context.CancelFunc
 
@@ -29,13 +29,13 @@ type Lookups struct {
 	nameless atomic.Int32 // look-ups before the first that found a name; below 0: it has
 }
 
-// Options are what look-ups go by.
-type Options struct {
+// LookupOptions are what look-ups go by.
+type LookupOptions struct {
 	Resolver Resolver
 	Suffixes []string // of all crawlers
 
 	// Count is called for each look-up, and for each that there was no room for. Nil: none is counted.
-	Count func(Outcome)
+	Count func(LookupResult)
 
 	// OnNoNames is called once, if the resolver has found no name of the first [namelessLookups] addresses. Nil: nothing is called.
 	OnNoNames func()
@@ -45,19 +45,21 @@ type Options struct {
 	After func(d time.Duration, f func()) clock.Timer
 }
 
-// Outcome says what became of a look-up.
-type Outcome string
+// LookupResult says what became of a look-up.
+type LookupResult string
 
-// The outcomes of look-ups.
+// The results of look-ups.
 const (
-	FoundVerified Outcome = "verified" // the address has a crawler's name
-	FoundForged   Outcome = "forged"   // it certainly has none
-	Failed        Outcome = "failed"   // the resolver could not say
-	Refused       Outcome = "refused"  // there was no room for the look-up
+	FoundVerified LookupResult = "verified" // the address has a crawler's name
+	FoundForged   LookupResult = "forged"   // it certainly has none
+	Failed        LookupResult = "failed"   // the resolver could not say
+	Refused       LookupResult = "refused"  // there was no room for the look-up
 )
 
-// Outcomes lists the outcomes of look-ups.
-func Outcomes() []Outcome { return []Outcome{FoundVerified, FoundForged, Failed, Refused} }
+// LookupResults lists the results of look-ups.
+func LookupResults() []LookupResult {
+	return []LookupResult{FoundVerified, FoundForged, Failed, Refused}
+}
 
 const (
 	mostRunning = 64
@@ -73,14 +75,14 @@ const (
 )
 
 // NewLookups returns look-ups, which end with [Lookups.Close].
-func NewLookups(o Options) *Lookups {
+func NewLookups(o LookupOptions) *Lookups {
 	if o.Now == nil {
 		o.Now = clock.Now
 	}
 	if o.Count == nil {
-		o.Count = func(Outcome) {}
+		o.Count = func(LookupResult) {}
 	}
-	l := &Lookups{Options: o, entries: newEntries(), queue: newQueue(), near: map[netip.Prefix]struct{}{}}
+	l := &Lookups{LookupOptions: o, entries: newEntries(), queue: newQueue(), near: map[netip.Prefix]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	l.rate = bucket{units: burst, filled: o.Now()}
 	l.refill.After, l.refill.Life, l.refill.Run = o.After, l.ctx, l.dispatchLocked

@@ -41,9 +41,9 @@ func newWorld(names map[string]string) *world {
 	return w
 }
 
-func (w *world) lookups(t *testing.T, change func(*Options)) *Lookups {
+func (w *world) lookups(t *testing.T, change func(*LookupOptions)) *Lookups {
 	t.Helper()
-	o := Options{
+	o := LookupOptions{
 		Resolver: w, Suffixes: []string{".googlebot.com"}, Now: func() clock.Moment { return clock.Moment(w.now.Load()) },
 		After: func(d time.Duration, f func()) clock.Timer { return newFakeTimer(w, d, f) },
 	}
@@ -266,7 +266,7 @@ func TestLookups_unused(t *testing.T) {
 func TestLookups_lying_resolver(t *testing.T) {
 	w := newWorld(map[string]string{})
 	var told atomic.Int32
-	l := w.lookups(t, func(o *Options) { o.OnNoNames = func() { told.Add(1) } })
+	l := w.lookups(t, func(o *LookupOptions) { o.OnNoNames = func() { told.Add(1) } })
 	for i := range 25 {
 		w.advance(time.Second)
 		assert.Equal(t, status(t, l, fmt.Sprintf("203.0.113.%d", i)), Unknown, "an address that has no name")

@@ -20,7 +20,7 @@ func shippedSet() *Set {
 	for i := range shipped {
 		all = append(all, &Crawler{Name: shipped[i].Name, Words: shipped[i].Words, Suffixes: []string{".crawler.example"}})
 	}
-	return NewSet(all, NewLookups(Options{Resolver: newWorld(nil)}), 0, func() {})
+	return NewSet(all, NewLookups(LookupOptions{Resolver: newWorld(nil)}), 0, func() {})
 }
 
 // TestWords_in finds words wherever they are within the bytes that are looked at, also when texts are remembered.
@@ -65,7 +65,7 @@ func TestWords_remembered(t *testing.T) {
 func TestMemory(t *testing.T) {
 	w := newWorld(map[string]string{})
 	w.asked = nil // which would count all addresses
-	l := NewLookups(Options{Resolver: forgetful{}, Suffixes: []string{".googlebot.com"}})
+	l := NewLookups(LookupOptions{Resolver: forgetful{}, Suffixes: []string{".googlebot.com"}})
 	defer l.Close()
 	s := NewSet([]*Crawler{{Name: "google", Words: []string{"Googlebot"}, Suffixes: []string{".googlebot.com"}}}, l, 0, func() {})
 	before := heap()

@@ -1,6 +1,6 @@
 // Package dial makes clients for a single Redis, for Sentinel and for a Cluster. It decides which options and URLs
-// are valid, and when connections log in, and with what. It may import limiter, its room wire, credentials and
-// internal/clock.
+// are valid, when connections log in, and with what, and what errors of Redis and of connections mean. It may import
+// limiter, credentials and internal/clock.
 package dial
 
 import (
@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Mode is the kind of Redis that the addresses lead to.
@@ -26,8 +25,8 @@ const (
 	Cluster    Mode = "cluster"
 )
 
-// Options says how to reach Redis. All values are final: placeholders are resolved.
-type Options struct {
+// Connection says how to reach Redis. All values are final: placeholders are resolved.
+type Connection struct {
 	Mode      Mode     // default: standalone
 	Addresses []string // host:port, or the path of a unix socket; required
 	Master    string   // the master's name; sentinel only
@@ -73,7 +72,7 @@ const MaxOpenSenders = 48
 
 // New makes a client for a redis.Store. It does not connect, and it never sends a command
 // twice: a request whose answer is lost must not be charged again.
-func New(o Options) (goredis.UniversalClient, error) {
+func New(o Connection) (goredis.UniversalClient, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -126,7 +125,7 @@ func Ping(ctx context.Context, client goredis.UniversalClient) error {
 func ping(ctx context.Context, to interface {
 	Process(ctx context.Context, command goredis.Cmder) error
 }) error {
-	return to.Process(ctx, wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "ping")})
+	return to.Process(ctx, NoRetryCmd{Cmd: goredis.NewCmd(ctx, "ping")})
 }
 
 // TimeoutOf returns how long a client waits for a reply.
@@ -138,8 +137,16 @@ func TimeoutOf(client goredis.UniversalClient) time.Duration {
 	case *goredis.ClusterClient:
 		timeout = c.Options().ReadTimeout
 	}
-	if timeout <= 0 { // of no kind that NewClient makes, or one that waits for ever
+	if timeout <= 0 { // of no kind that New makes, or one that waits for ever
 		return DefaultTimeout
 	}
 	return timeout
 }
+
+// NoRetryCmd is a command that go-redis sends a single time. Its own retries would charge a request
+// again whose answer was lost. NoRetry stops them on every kind of client, and still allows a
+// Cluster's redirections, which are answers.
+type NoRetryCmd struct{ *goredis.Cmd }
+
+// NoRetry implements [goredis.Cmder].
+func (NoRetryCmd) NoRetry() bool { return true }

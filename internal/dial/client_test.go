@@ -17,7 +17,7 @@ func TestNew_lasting(t *testing.T) {
 	t.Parallel()
 	server, ctx := redistest.Start(t), t.Context()
 	assert.Must(t, server.Client(t).Do(ctx, "acl", "setuser", "app", "on", ">secret", "~*", "&*", "+@all").Err())
-	made := assert.NoError(New(Options{Addresses: []string{server.Addr}, Username: "app", Password: "secret", DB: 3, Timeout: time.Minute}))(t)
+	made := assert.NoError(New(Connection{Addresses: []string{server.Addr}, Username: "app", Password: "secret", DB: 3, Timeout: time.Minute}))(t)
 	client, ok := made.(*renewedClient)
 	assert.FatalIf(t, !ok, "the client is a %T", made)
 	var hooked counter
@@ -69,7 +69,7 @@ func (*counter) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.Pr
 func TestNewClient_idle_connections(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{Standalone, Sentinel, Cluster} {
-		o := Options{Mode: mode, Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}
+		o := Connection{Mode: mode, Addresses: []string{"127.0.0.1:1"}, Timeout: time.Second}
 		if mode == Sentinel {
 			o.Master = "main"
 		}

@@ -8,24 +8,22 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
-// This file logs new connections in with what the providers of the options return at that moment, and sessions.go
+// This file logs new connections in with what the providers of a connection return at that moment, and sessions.go
 // the open ones.
 
-// askAtEachConnection makes the client ask the providers of the options and read certificates whenever it connects.
+// askAtEachConnection makes the client ask the providers of the connection and read certificates whenever it connects.
 // It returns the sessions of the client; nil without Credentials.
-func (o *Options) askAtEachConnection(u *goredis.UniversalOptions) (s *sessions) {
+func (o *Connection) askAtEachConnection(u *goredis.UniversalOptions) (s *sessions) {
 	if o.Credentials != nil {
-		s = newSessions(&source{what: "credentials", provider: o.Credentials, username: o.Username}, o.OnLogin)
+		s = newSessions(&loginSource{what: "credentials", provider: o.Credentials, username: o.Username}, o.OnLogin)
 		u.CredentialsProviderContext = s.login
 		// Each connection becomes the next one in its turn, and pipelines have no pool of their own.
 		u.PoolFIFO, u.PipelinePoolSize = true, -1
 	}
 	if o.SentinelCredentials != nil {
-		logins := &source{what: "sentinel credentials", provider: o.SentinelCredentials, username: o.SentinelUsername}
+		logins := &loginSource{what: "sentinel credentials", provider: o.SentinelCredentials, username: o.SentinelUsername}
 		// The client asks no provider for its sentinels, so that they are connected to without a
 		// user, and logged in after that.
 		u.SentinelUsername, u.SentinelPassword = "", ""
@@ -45,7 +43,7 @@ func (o *Options) askAtEachConnection(u *goredis.UniversalOptions) (s *sessions)
 		u.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 			config, err := load()
 			if err != nil {
-				return nil, &wire.CredentialsError{What: "tls", Err: err}
+				return nil, &CredentialsError{What: "tls", Err: err}
 			}
 			return (&tls.Dialer{NetDialer: netDialer(), Config: config}).DialContext(ctx, network, address)
 		}

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
-
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // This file uses Clusters that do not say where their nodes are. By cluster-preferred-endpoint-type a node may announce
@@ -63,7 +61,7 @@ func (h endpointHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) gore
 	return func(ctx context.Context, commands []goredis.Cmder) error {
 		err := next(ctx, commands)
 		for _, command := range commands {
-			if err := command.Err(); wire.IsRedirection(err) {
+			if err := command.Err(); IsRedirection(err) {
 				command.SetErr(h.completed(err))
 			}
 		}
@@ -73,7 +71,7 @@ func (h endpointHook) ProcessPipelineHook(next goredis.ProcessPipelineHook) gore
 
 // completed returns an error, of a redirection with the host that it leads to.
 func (h endpointHook) completed(err error) error {
-	if !wire.IsRedirection(err) {
+	if !IsRedirection(err) {
 		return err
 	}
 	words := strings.Fields(err.Error()) // MOVED 3999 :6381

@@ -34,7 +34,7 @@ func TestNew_refused(t *testing.T) {
 		"DENIED Redis is running in protected mode because no password is set. In this mode more text follows": "protected mode",
 		"ERR max number of clients reached": "maxclients",
 	} {
-		client := assert.NoError(New(Options{Addresses: []string{refusing(t, "-"+says+"\r\n")}}))(t)
+		client := assert.NoError(New(Connection{Addresses: []string{refusing(t, "-"+says+"\r\n")}}))(t)
 		err := Ping(t.Context(), client)
 		_ = client.Close()
 		var refused *RefusedError

@@ -13,14 +13,13 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // sessions has the open connections of a client log in again with each new login. Each connection is taken from the
 // pool for that while it is idle, so that no request waits for the reply. A task does it for as long as a connection is
 // open.
 type sessions struct {
-	logins *source
+	logins *loginSource
 	report func(err error)
 	task   clock.Task
 
@@ -31,7 +30,7 @@ type sessions struct {
 	used credentials.Login // of the round
 }
 
-func newSessions(logins *source, report func(err error)) *sessions {
+func newSessions(logins *loginSource, report func(err error)) *sessions {
 	if report == nil {
 		report = func(error) {}
 	}
@@ -76,9 +75,9 @@ func (s *sessions) renew() {
 	wait := s.logins.wait()
 	switch problem := s.logins.problem(); {
 	case problem != nil:
-		s.report(wire.Undecided(&wire.CredentialsError{What: s.logins.what, Err: problem}))
+		s.report(Undecided(&CredentialsError{What: s.logins.what, Err: problem}))
 	case err == nil, isRefused(err):
-		s.report(wire.Undecided(err))
+		s.report(Undecided(err))
 	}
 	if err != nil {
 		wait = pollPause

@@ -19,7 +19,7 @@ type URLError struct {
 	// Problem says what is wrong.
 	Problem string
 
-	// Field is the field of [Options] where that belongs, such as PoolSize or TLS.RootCAs. Empty: leave it out.
+	// Field is the field of [Connection] where that belongs, such as PoolSize or TLS.RootCAs. Empty: leave it out.
 	Field string
 
 	parameter bool
@@ -78,8 +78,8 @@ func parameterError(query string) error {
 // ParseURL reads redis://, rediss:// and unix:// URLs: scheme://[[user]:password@]host[:port][/db]
 // and unix://[[user]:password@]/path/to/socket[?db=n]. valkey:// and valkeys:// are other names of redis:// and rediss://.
 // Its errors never quote the URL, which holds a password.
-func ParseURL(text string) (Options, error) {
-	o := Options{Mode: Standalone}
+func ParseURL(text string) (Connection, error) {
+	o := Connection{Mode: Standalone}
 	if err := misplaced(text); err != nil {
 		return o, err
 	}
@@ -130,7 +130,7 @@ func misplaced(text string) error {
 	return nil
 }
 
-func (o *Options) fromHostURL(u *url.URL) error {
+func (o *Connection) fromHostURL(u *url.URL) error {
 	host, port := u.Hostname(), u.Port()
 	if db := strings.Trim(u.Path, "/"); host == "" && db != "" {
 		if _, err := strconv.Atoi(db); err != nil {
@@ -159,7 +159,7 @@ func (o *Options) fromHostURL(u *url.URL) error {
 
 var errSocketURL = errors.New("redis URL: a socket is written unix:///path/to/redis.sock")
 
-func (o *Options) fromSocketURL(u *url.URL) error {
+func (o *Connection) fromSocketURL(u *url.URL) error {
 	if u.Host != "" || u.Path == "" {
 		return errSocketURL
 	}
@@ -176,7 +176,7 @@ func (o *Options) fromSocketURL(u *url.URL) error {
 	return o.setDB(db)
 }
 
-func (o *Options) setDB(text string) error {
+func (o *Connection) setDB(text string) error {
 	if text == "" {
 		return nil
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// Validate reports what is wrong with the options, by a [*limiter.FieldError]. It quotes no text: a secret may
+// Validate reports what is wrong with the connection, by a [*limiter.FieldError]. It quotes no text: a secret may
 // stand in the wrong field.
-func (o *Options) Validate() error {
+func (o *Connection) Validate() error {
 	wrong := func(field, problem string) error { return &limiter.FieldError{Field: field, Problem: problem} }
 	switch {
 	case len(o.Addresses) == 0:
@@ -62,7 +62,7 @@ func urlInPlace(field, value, problem string) error {
 
 // validNames refuses a URL in place of a name. Redis, its client and the commands repeat names in
 // errors and advice, and a URL may have a password in it.
-func (o *Options) validNames() error {
+func (o *Connection) validNames() error {
 	const user = "use the name of an ACL user"
 	switch {
 	case strings.ContainsAny(o.Master, "@/"):
@@ -76,7 +76,7 @@ func (o *Options) validNames() error {
 }
 
 // validUsers refuses a user without a password: the client of Redis would not log in, and stay the default user.
-func (o *Options) validUsers() error {
+func (o *Connection) validUsers() error {
 	const problem = "needs a password; in a URL a password alone comes after a colon, redis://:<password>@<host>"
 	switch {
 	case o.Username != "" && o.Password == "" && o.Credentials == nil:
@@ -89,7 +89,7 @@ func (o *Options) validUsers() error {
 
 // validAddresses refuses addresses that cannot be dialed. Where there are several, the error's value
 // counts them from 1.
-func (o *Options) validAddresses() error {
+func (o *Connection) validAddresses() error {
 	for i, address := range o.Addresses {
 		which := ""
 		if len(o.Addresses) > 1 {

@@ -11,38 +11,38 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// TestOptions_Validate expects errors that name fields and quote no text.
-func TestOptions_Validate(t *testing.T) {
+// TestConnection_Validate expects errors that name fields and quote no text.
+func TestConnection_Validate(t *testing.T) {
 	t.Parallel()
 	const url = "redis://user:hunter2@127.0.0.1:1"
 	one := []string{"127.0.0.1:1"}
 	for name, c := range map[string]struct {
-		options Options
+		options Connection
 		want    string
 	}{
-		"no address":              {Options{}, "Addresses: name at least one host:port"},
-		"an unknown mode":         {Options{Addresses: one, Mode: "hunter2"}, "Mode: use standalone, sentinel or cluster"},
-		"no master":               {Options{Addresses: one, Mode: Sentinel}, "Master: mode sentinel needs the master's name"},
-		"a master alone":          {Options{Addresses: one, Master: "hunter2"}, "Master: only mode sentinel has one"},
-		"two addresses":           {Options{Addresses: []string{"127.0.0.1:1", "hunter2"}}, "Addresses: mode standalone has one; for several use mode sentinel or cluster"},
-		"no port":                 {Options{Addresses: []string{"hunter2"}}, "Addresses: use host:port, or the absolute path of a socket"},
-		"a sentinel's two":        {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelPassword: "hunter2", SentinelCredentials: credentials.File("/x")}, "SentinelPassword, SentinelCredentials: leave one of them out"},
-		"a URL for its user":      {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: url}, "SentinelUsername: use the name of an ACL user; ParseURL reads URLs"},
-		"a sentinel's user":       {Options{Addresses: one, SentinelUsername: "hunter2"}, "SentinelUsername, SentinelPassword: only mode sentinel has them"},
-		"a sentinel's file":       {Options{Addresses: one, SentinelCredentials: credentials.File("/hunter2")}, "SentinelCredentials: only mode sentinel has it"},
-		"password and file":       {Options{Addresses: one, Password: "hunter2", Credentials: credentials.File("/x")}, "Password, Credentials: leave one of them out"},
-		"a database of a cluster": {Options{Addresses: one, Mode: Cluster, DB: 1}, "DB: mode cluster uses database 0 alone; leave it out"},
-		"a negative database":     {Options{Addresses: one, DB: -1}, "DB -1: use a number from 0"},
-		"too many connections":    {Options{Addresses: one, PoolSize: 65536}, "PoolSize 65536: use a whole number from 1 to 65535"},
-		"a negative timeout":      {Options{Addresses: one, Timeout: -1}, "Timeout -1ns: use a duration above 0"},
-		"a port of words":         {Options{Addresses: []string{"127.0.0.1:1", "127.0.0.1:hunter2"}, Mode: Cluster}, "Addresses 2: the port is no number from 1 to 65535"},
-		"a socket of a cluster":   {Options{Addresses: []string{"/hunter2"}, Mode: Cluster}, "Addresses: mode cluster needs host:port"},
-		"two in one value":        {Options{Addresses: []string{"a,b:1"}}, "Addresses: use host:port; several are values of their own, without commas"},
-		"a URL for an address":    {Options{Addresses: []string{url}}, "Addresses: use host:port, or the absolute path of a socket; ParseURL reads URLs"},
-		"a URL for a user":        {Options{Addresses: one, Username: url}, "Username: use the name of an ACL user; ParseURL reads URLs"},
-		"a user alone":            {Options{Addresses: one, Username: "hunter2"}, "Username: needs a password; in a URL a password alone comes after a colon, redis://:<password>@<host>"},
-		"a sentinel's user alone": {Options{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: "hunter2"}, "SentinelUsername: needs a password; in a URL a password alone comes after a colon, redis://:<password>@<host>"},
-		"a URL for a master":      {Options{Addresses: one, Mode: Sentinel, Master: url}, "Master: use the name that the sentinels watch; ParseURL reads URLs"},
+		"no address":              {Connection{}, "Addresses: name at least one host:port"},
+		"an unknown mode":         {Connection{Addresses: one, Mode: "hunter2"}, "Mode: use standalone, sentinel or cluster"},
+		"no master":               {Connection{Addresses: one, Mode: Sentinel}, "Master: mode sentinel needs the master's name"},
+		"a master alone":          {Connection{Addresses: one, Master: "hunter2"}, "Master: only mode sentinel has one"},
+		"two addresses":           {Connection{Addresses: []string{"127.0.0.1:1", "hunter2"}}, "Addresses: mode standalone has one; for several use mode sentinel or cluster"},
+		"no port":                 {Connection{Addresses: []string{"hunter2"}}, "Addresses: use host:port, or the absolute path of a socket"},
+		"a sentinel's two":        {Connection{Addresses: one, Mode: Sentinel, Master: "m", SentinelPassword: "hunter2", SentinelCredentials: credentials.File("/x")}, "SentinelPassword, SentinelCredentials: leave one of them out"},
+		"a URL for its user":      {Connection{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: url}, "SentinelUsername: use the name of an ACL user; ParseURL reads URLs"},
+		"a sentinel's user":       {Connection{Addresses: one, SentinelUsername: "hunter2"}, "SentinelUsername, SentinelPassword: only mode sentinel has them"},
+		"a sentinel's file":       {Connection{Addresses: one, SentinelCredentials: credentials.File("/hunter2")}, "SentinelCredentials: only mode sentinel has it"},
+		"password and file":       {Connection{Addresses: one, Password: "hunter2", Credentials: credentials.File("/x")}, "Password, Credentials: leave one of them out"},
+		"a database of a cluster": {Connection{Addresses: one, Mode: Cluster, DB: 1}, "DB: mode cluster uses database 0 alone; leave it out"},
+		"a negative database":     {Connection{Addresses: one, DB: -1}, "DB -1: use a number from 0"},
+		"too many connections":    {Connection{Addresses: one, PoolSize: 65536}, "PoolSize 65536: use a whole number from 1 to 65535"},
+		"a negative timeout":      {Connection{Addresses: one, Timeout: -1}, "Timeout -1ns: use a duration above 0"},
+		"a port of words":         {Connection{Addresses: []string{"127.0.0.1:1", "127.0.0.1:hunter2"}, Mode: Cluster}, "Addresses 2: the port is no number from 1 to 65535"},
+		"a socket of a cluster":   {Connection{Addresses: []string{"/hunter2"}, Mode: Cluster}, "Addresses: mode cluster needs host:port"},
+		"two in one value":        {Connection{Addresses: []string{"a,b:1"}}, "Addresses: use host:port; several are values of their own, without commas"},
+		"a URL for an address":    {Connection{Addresses: []string{url}}, "Addresses: use host:port, or the absolute path of a socket; ParseURL reads URLs"},
+		"a URL for a user":        {Connection{Addresses: one, Username: url}, "Username: use the name of an ACL user; ParseURL reads URLs"},
+		"a user alone":            {Connection{Addresses: one, Username: "hunter2"}, "Username: needs a password; in a URL a password alone comes after a colon, redis://:<password>@<host>"},
+		"a sentinel's user alone": {Connection{Addresses: one, Mode: Sentinel, Master: "m", SentinelUsername: "hunter2"}, "SentinelUsername: needs a password; in a URL a password alone comes after a colon, redis://:<password>@<host>"},
+		"a URL for a master":      {Connection{Addresses: one, Mode: Sentinel, Master: url}, "Master: use the name that the sentinels watch; ParseURL reads URLs"},
 	} {
 		err := c.options.Validate()
 		var field *limiter.FieldError

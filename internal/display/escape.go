@@ -3,6 +3,9 @@
 // and invisible characters reorder a line. [EscapeKey] is the form of keys that is also read, [Escape] and
 // [EscapeShort] are for terminals, and [EscapeJSON] is for JSON on terminals. None of them is safe in HTML: templates
 // escape for HTML themselves.
+//
+// It also describes policies, in numbers and in words ([PolicyDescription]): once for the admin API, the commands that ask it, explain,
+// replay and its report. The text of a configuration stands in a description as it is: escape it to show it.
 package display
 
 import (

@@ -21,7 +21,7 @@ func banKeyOf(c *limiter.Check) key {
 // denyBanned denies a check whose client is banned, or whose weight is above the capacity. Otherwise
 // it reports whether the last answer was a denial that counts, or is not known: the store must decide the request
 // then, even if another check denies it, unless a client of the request is banned.
-func (c *cache) denyBanned(check *limiter.Check, now clock.Moment, denied *refusal) (mayCount bool) {
+func (c *cache) denyBanned(check *limiter.Check, now clock.Moment, denied *localDenial) (mayCount bool) {
 	if check.Peek {
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // oneOf decides a request of one unit by the store.
@@ -38,7 +38,7 @@ func TestFailover_ban(t *testing.T) {
 	plain := storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	one, kept := []*limiter.Policy{after(1)}, storetest.HourBan(t, "kept", 1)
 	override := []*limiter.Policy{after(1), raised(t, after(1))}
-	short, cached, longest := Options{DenyAge: 100 * time.Millisecond}, Options{DenyAge: time.Second}, Options{DenyAge: MaxDenyAge}
+	short, cached, longest := Behavior{DenyAge: 100 * time.Millisecond}, Behavior{DenyAge: time.Second}, Behavior{DenyAge: MaxDenyAge}
 	const twice, reset = "take 1 take 1 ", "take 1 take 1 bans 1 banned 1 reset 1 take 1 left 1 listed 0 reset 1 take 1 take 1 bans 1 banned 1 resetall 2 take 1 left 1 listed 0"
 	const all = `of 0 key b take 1 take 1 denied 1 bans 1 key a take 1 take 1 denied 1 bans 1 key counted take 1 take 1 denied 1 of 1 key a take 1 take 1 bans 1 ` +
 		`unbanall "" 0 unbanall * 0 unbanall b* 0 unbanall ban? 0 unbanall bans 2 of 0 denied 1 key counted denied 1 of 1 key a banned 1`
@@ -60,7 +60,7 @@ func TestFailover_ban(t *testing.T) {
 		{name: "a Redis whose clock is behind", policies: one, ahead: -2 * time.Hour, steps: "a " + twice + "bans 1 key a " + twice + "bans 1 key b " + twice + "bans 1 b listed 3 c unban d unbanall bans 2"},
 		{name: "another node lifts it", policies: override, options: longest, steps: "a of 0 " + twice + "bans 1 banned 1 b of 1 banned 1 a of 0 unban b of 1 until take 1 redis kill take 1 by fallback"},
 		// Redis does not know of the ban of an outage. The next outage does not bring it back.
-		{name: "of an outage", policies: override, options: Options{DenyAge: MaxDenyAge, ForgiveOutages: true}, steps: "a of 0 kill " + twice + "bans 1 banned 1 start until take 1 redis listed 0 kill of 1 take 1 by fallback of 0 offenses 1"},
+		{name: "of an outage", policies: override, options: Behavior{DenyAge: MaxDenyAge, ForgiveOutages: true}, steps: "a of 0 kill " + twice + "bans 1 banned 1 start until take 1 redis listed 0 kill of 1 take 1 by fallback of 0 offenses 1"},
 	})
 }
 
@@ -71,7 +71,7 @@ func TestFailover_ban_burst(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "burst", Algorithm: limiter.FixedWindow, Limit: 2, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour, 2 * time.Hour}})
 	var nodes []*Store
 	for range 2 {
-		nodes = append(nodes, New(onredis.Open(t, server), memory.New(), Options{DenyAge: time.Second}))
+		nodes = append(nodes, New(stores.Open(t, server), memory.New(), Behavior{DenyAge: time.Second}))
 	}
 	var mu sync.Mutex
 	passed, began := 0, 0
@@ -104,8 +104,8 @@ func TestFailover_ban_burst(t *testing.T) {
 // count all the same, once a request, and not while a client of the request is banned.
 func TestCluster_bans(t *testing.T) {
 	t.Parallel()
-	r, _ := onredis.OpenCluster(t)
-	f := New(r, memory.New(), Options{DenyAge: time.Second})
+	r, _ := stores.OpenCluster(t)
+	f := New(r, memory.New(), Behavior{DenyAge: time.Second})
 	perUser, perAddress := storetest.HourBan(t, "user", 3), storetest.HourBan(t, "address", 1)
 	both := func(user, address string) (a, b limiter.Result) {
 		checks := storetest.Decide(t, f, limiter.Check{Policy: perUser, Key: limiter.EncodeKey(user)}, limiter.Check{Policy: perAddress, Key: limiter.EncodeKey(address)})

@@ -15,9 +15,9 @@ import (
 )
 
 // truth returns a store whose denials a cache repeats.
-func truth() *storetest.Store {
+func truth() *storetest.Candidate {
 	now := new(int64)
-	return &storetest.Store{Store: memory.NewOnClock(func() int64 { return *now }), SetClock: func(micros int64) { *now = micros }}
+	return &storetest.Candidate{Store: memory.NewOnClock(func() int64 { return *now }), SetClock: func(micros int64) { *now = micros }}
 }
 
 // TestDenyCache_deny_like_the_store plays traces through a cache in front of a store that other

@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestCalendar_outage takes units in an outage on a node whose clock is wrong. It goes on with the quota that
@@ -27,10 +27,10 @@ func TestCalendar_outage(t *testing.T) {
 				ctx := context.Background()
 				client := server.Client(t)
 				client.FlushDB(ctx)
-				r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
-				r.Scripts.Clock = onredis.TestClock
+				r := stores.OpenWithin(t, server, stores.Patience, limiter.KeyFormat{Prefix: "t"})
+				r.Scripts.Clock = stores.TestClock
 				local := begins + ahead.Microseconds()
-				f := New(r, memory.NewOnClock(func() int64 { return local }), Options{LocalFraction: fraction})
+				f := New(r, memory.NewOnClock(func() int64 { return local }), Behavior{LocalFraction: fraction})
 				n := r.Topology.AnyNode
 				move := func(to time.Duration) {
 					client.Set(ctx, "test:clock", begins+to.Microseconds(), 0)

@@ -13,15 +13,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestAllow_and_Peek take one unit of a policy by default, and none, on every kind of store.
 func TestAllow_and_Peek(t *testing.T) {
 	server := redistest.Shared(t)
 	for name, store := range map[string]limiter.Store{
-		"memory": memory.New(), "redis": onredis.Open(t, server),
-		"failover": New(onredis.Open(t, server), memory.New(), Options{}),
+		"memory": memory.New(), "redis": stores.Open(t, server),
+		"failover": New(stores.Open(t, server), memory.New(), Behavior{}),
 	} {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "allow-" + name, Limit: 2, Window: storetest.LongWindow(0)})
 		var got []bool
@@ -44,11 +44,11 @@ func TestStore_Decide_invalid(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 2, Window: time.Hour})
 	twin := storetest.NewPolicy(t, limiter.Settings{Name: "p", Limit: 9, Window: time.Hour})
 	good := limiter.Check{Policy: p, Key: limiter.EncodeKey("k")}
-	shared := onredis.Open(t, redistest.Shared(t))
+	shared := stores.Open(t, redistest.Shared(t))
 	for name, store := range map[string]limiter.Store{
 		"memory": memory.New(), "redis": shared,
-		"failover": New(shared, memory.New(), Options{DenyAge: time.Second}),
-		"local":    New(nil, memory.New(), Options{}),
+		"failover": New(shared, memory.New(), Behavior{DenyAge: time.Second}),
+		"local":    New(nil, memory.New(), Behavior{}),
 	} {
 		many := []limiter.Check{good}
 		for i := range 20 {
@@ -80,7 +80,7 @@ func TestFailover_wrongSource(t *testing.T) {
 	t.Parallel()
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "p", Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0)})
 	for _, source := range []limiter.Source{limiter.SourceRedis, limiter.SourceFallback, limiter.SourceMemory, ""} {
-		store := New(nil, memory.New(), Options{LocalFraction: 0.5})
+		store := New(nil, memory.New(), Behavior{LocalFraction: 0.5})
 		checks := storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3, Refundable: true})
 		refundAll(store, checks, source)
 		chargeAll(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2}}, source)
@@ -91,7 +91,7 @@ func TestFailover_wrongSource(t *testing.T) {
 // TestFailover_Peek peeks often, on Redis and in process, at states of every algorithm.
 func TestFailover_Peek(t *testing.T) {
 	t.Parallel()
-	for name, f := range bothStores(t, Options{}) {
+	for name, f := range bothStores(t, Behavior{}) {
 		for _, algorithm := range limiter.Algorithms() {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := storetest.DayPolicy(t, "peek-"+name+"-"+algorithm, algorithm, 3)
@@ -121,7 +121,7 @@ func TestFailover_Peek(t *testing.T) {
 // TestPeek_reserve peeks by a check that was decided before: its unused units are those of now.
 func TestPeek_reserve(t *testing.T) {
 	t.Parallel()
-	for name, f := range bothStores(t, Options{}) {
+	for name, f := range bothStores(t, Behavior{}) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "peeked", Algorithm: limiter.FixedWindow, Limit: 10, Window: storetest.LongWindow(0)})
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Reserve: 4}}
 		source, err := f.Decide(t.Context(), checks)
@@ -148,7 +148,7 @@ func TestPeek_reserve(t *testing.T) {
 func TestFailover_PeekIn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(onredis.Open(t, server), memory.New(), Options{LocalFraction: 0.5})
+	f := New(stores.Open(t, server), memory.New(), Behavior{LocalFraction: 0.5})
 	p := storetest.DayPolicy(t, "peek-in", limiter.TokenBucket, 10)
 	storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 4})
 	peek := func(mode limiter.FailMode) (limiter.Source, int64, error) {
@@ -162,7 +162,7 @@ func TestFailover_PeekIn(t *testing.T) {
 		}
 	}
 	server.Kill()
-	onredis.WaitFailing(t, f, true, func() {
+	stores.WaitFailing(t, f, true, func() {
 		_, _, err := peek(limiter.FailClosed)
 		assert.FatalIf(t, !errors.Is(err, limiter.ErrUndecided), "got %v from a dead Redis", err)
 	})
@@ -179,7 +179,7 @@ func TestFailover_PeekIn(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(context.Background())
 	leave()
-	alone := New(nil, memory.New(), Options{})
+	alone := New(nil, memory.New(), Behavior{})
 	if source, err := alone.PeekIn(gone, limiter.FailClosed, &check); source != limiter.SourceMemory || err != nil || check.Result.Remaining != 10 {
 		t.Errorf("in process: got %+v from %s, %v", check.Result, source, err)
 	}
@@ -202,8 +202,8 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 	for right, left := range map[string]map[*limiter.Policy]int64{"rpush": {window: 99, log: 100}, "pexpire": {log: 99}} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			r, reported, setPermissions := onredis.OpenLimited(t)
-			f := New(r, memory.New(), Options{})
+			r, reported, setPermissions := stores.OpenLimited(t)
+			f := New(r, memory.New(), Behavior{})
 			setPermissions("-" + right)
 			var checks []limiter.Check
 			for _, p := range []*limiter.Policy{window, log} {
@@ -216,7 +216,7 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 			}
 			assert.ErrorIf(t, !f.ledger.isEmpty(), "something is owed for a request that Redis may have charged")
 			setPermissions("+" + right)
-			onredis.WaitReported(t, reported, "outage:auth recovery")
+			stores.WaitReported(t, reported, "outage:auth recovery")
 			for p, want := range left {
 				storetest.WantRemaining(t, r, p, "k", want)
 			}
@@ -227,7 +227,7 @@ func TestFailover_permission_of_one_policy(t *testing.T) {
 // TestFailover_no_name asks for policies by what is no name, and would be a pattern in Redis.
 func TestFailover_no_name(t *testing.T) {
 	t.Parallel()
-	for name, f := range bothStores(t, Options{DenyAge: time.Second}) {
+	for name, f := range bothStores(t, Behavior{DenyAge: time.Second}) {
 		p := storetest.DayPolicy(t, "named", limiter.FixedWindow, 3)
 		storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 		found, err := f.ResetAll(t.Context(), "n*")

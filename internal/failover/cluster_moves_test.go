@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // TestCluster_administration_moves lists and lifts bans, and resets quotas, while slots move and after that.
@@ -24,7 +24,7 @@ func TestCluster_administration_moves(t *testing.T) {
 	r, p := f.shared, storetest.HourBan(t, "moves", 1)
 	placeOf := func(key string) (slot uint16, from, to int) {
 		slot = r.SlotOf(limiter.EncodeKey(key))
-		from = int(slot) * len(masters) / wire.ClusterSlots
+		from = int(slot) * len(masters) / redis.ClusterSlots
 		return slot, from, (from + 1) % len(masters)
 	}
 	begin := func(key string, names ...string) {
@@ -67,8 +67,8 @@ func TestCluster_administration_uncovered(t *testing.T) {
 	f := newClusterFailover(t, masters)
 	p := storetest.HourBan(t, "uncovered", 1)
 	ask(t, f, p, "k", 3)
-	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / wire.ClusterSlots
-	first, last := wire.ClusterSlots*lost/len(masters), wire.ClusterSlots*(lost+1)/len(masters)-1
+	lost := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / redis.ClusterSlots
+	first, last := redis.ClusterSlots*lost/len(masters), redis.ClusterSlots*(lost+1)/len(masters)-1
 	var clients []*goredis.Client
 	for _, m := range masters {
 		clients = append(clients, m.Client(t))

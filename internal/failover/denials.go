@@ -9,12 +9,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
-// refusal is what this process may answer without the shared store: a denial, or nothing. With the zero value the store
-// is asked. Only [refusal.deny] makes it a denial, so that code that may only deny cannot let a request through.
-type refusal struct{ denies bool }
+// localDenial is what this process may answer without the shared store: a denial, or nothing. With the zero value the store
+// is asked. Only [localDenial.deny] makes it a denial, so that code that may only deny cannot let a request through.
+type localDenial struct{ denies bool }
 
 // deny gives a check the result of a denial. A result that passes is none.
-func (d *refusal) deny(c *limiter.Check, r limiter.Result) {
+func (d *localDenial) deny(c *limiter.Check, r limiter.Result) {
 	if !r.Passes() {
 		c.Result, d.denies = r, true
 	}
@@ -48,7 +48,7 @@ func newCache(maxAge time.Duration) *cache {
 }
 
 // deny denies the checks if a denial of one of them holds at an instant.
-func (c *cache) deny(checks []limiter.Check, now clock.Moment) (denied refusal) {
+func (c *cache) deny(checks []limiter.Check, now clock.Moment) (denied localDenial) {
 	mayCount, banned := false, false
 	for i := range checks {
 		check := &checks[i]
@@ -69,7 +69,7 @@ func (c *cache) deny(checks []limiter.Check, now clock.Moment) (denied refusal) 
 		}
 	}
 	if mayCount && !banned {
-		return refusal{}
+		return localDenial{}
 	}
 	return denied
 }

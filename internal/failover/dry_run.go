@@ -24,12 +24,12 @@ type DryRun struct {
 	began  clock.Moment
 	asked  redis.Asked
 	waits  bool            // for asked
-	answer func(err error) // of [Options].OnAsk; may be nil
+	answer func(err error) // of [Behavior].OnAsk; may be nil
 }
 
 // DecideBeside decides a request's checks as [Store.DecideIn] does, and dry runs beside them. On a Redis without slots
-// the dry runs leave in the same batch, as calls of their own, where no sender of earlier requests comes back just then and takes
-// some of them; on a Cluster at the same time. There may be no checks, or
+// the dry runs usually leave in the same batch, as calls of their own: a sender that becomes free in between may take some of
+// them earlier. On a Cluster they leave at the same time. There may be no checks, or
 // no dry runs. The source and the error are those of the checks.
 func (f *Store) DecideBeside(ctx context.Context, mode limiter.FailMode, checks []limiter.Check, dryRuns []DryRun) (limiter.Source, error) {
 	var parallel sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // beside decides a check of a unit under one policy, and dry runs under others. It returns what became of it.
@@ -52,12 +52,12 @@ func TestFailover_DecideBeside_one_batch(t *testing.T) {
 	server := redistest.Start(t)
 	var mu sync.Mutex
 	var batches []int
-	r := onredis.OpenStore(t, dial.Options{Addresses: []string{server.Addr}, Timeout: onredis.Patience}, redis.Options{OnBatch: func(size int, _ time.Duration) {
+	r := stores.OpenStore(t, dial.Connection{Addresses: []string{server.Addr}, Timeout: stores.Patience}, redis.Setup{OnBatch: func(size int, _ time.Duration) {
 		mu.Lock()
 		defer mu.Unlock()
 		batches = append(batches, size)
 	}})
-	f := New(r, memory.New(), Options{})
+	f := New(r, memory.New(), Behavior{})
 	enforced, tried, other := storetest.DayPolicy(t, "enforced", limiter.FixedWindow, 2), storetest.DayPolicy(t, "tried", limiter.GCRA, 3), storetest.DayPolicy(t, "other", limiter.SlidingWindowLog, 1)
 	for i, want := range []string{
 		"redis passed 1, redis passed 2, redis passed 0",
@@ -85,8 +85,8 @@ func TestFailover_DecideBeside_one_batch(t *testing.T) {
 func TestFailover_DecideBeside_own_errors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r, f := onredis.Open(t, server), (*Store)(nil)
-	f = New(r, memory.New(), Options{})
+	r, f := stores.Open(t, server), (*Store)(nil)
+	f = New(r, memory.New(), Behavior{})
 	good, foreign, calendar := storetest.DayPolicy(t, "good", limiter.FixedWindow, 9), storetest.DayPolicy(t, "foreign", limiter.FixedWindow, 9), storetest.NewPolicy(t, limiter.Settings{Name: "calendar", Calendar: "day", Limit: 9})
 	assert.Must(t, server.Client(t).Set(t.Context(), r.RedisKey(foreign, limiter.EncodeKey("k")), "no state", 0).Err())
 	assert.Equal(t, beside(t, f, good, foreign), "redis passed 8, fallback passed 8", "a foreign value in the dry run's key")
@@ -106,8 +106,8 @@ func TestFailover_DecideBeside_own_errors(t *testing.T) {
 // TestFailover_DecideBeside_missing_command lacks a command of the dry run's algorithm.
 func TestFailover_DecideBeside_missing_command(t *testing.T) {
 	t.Parallel()
-	r, _, setPermissions := onredis.OpenLimited(t)
-	f := New(r, memory.New(), Options{})
+	r, _, setPermissions := stores.OpenLimited(t)
+	f := New(r, memory.New(), Behavior{})
 	setPermissions("-rpush")
 	window, logs := storetest.DayPolicy(t, "window", limiter.FixedWindow, 9), storetest.DayPolicy(t, "log", limiter.SlidingWindowLog, 9)
 	assert.Equal(t, beside(t, f, window, logs), "redis passed 8, fallback passed 8", "a missing command")
@@ -118,7 +118,7 @@ func TestFailover_DecideBeside_missing_command(t *testing.T) {
 func TestFailover_DecideBeside_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(onredis.Open(t, server), memory.New(), Options{})
+	f := New(stores.Open(t, server), memory.New(), Behavior{})
 	enforced, tried := storetest.DayPolicy(t, "enforced", limiter.FixedWindow, 2), storetest.DayPolicy(t, "tried", limiter.TokenBucket, 3)
 	assert.Equal(t, beside(t, f, enforced, tried), "redis passed 1, redis passed 2", "before")
 	server.Kill()
@@ -134,7 +134,7 @@ func TestFailover_DecideBeside_outage(t *testing.T) {
 func TestFailover_DecideBeside_client_left(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(onredis.Open(t, server), memory.New(), Options{})
+	f := New(stores.Open(t, server), memory.New(), Behavior{})
 	assert.Must(t, server.Client(t).Do(t.Context(), "client", "pause", "2000", "all").Err())
 	ctx, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer leave()
@@ -148,7 +148,7 @@ func TestFailover_DecideBeside_client_left(t *testing.T) {
 // TestFailover_DecideBeside_remembered has the deny cache answer one of the two, which leaves the other to Redis.
 func TestFailover_DecideBeside_remembered(t *testing.T) {
 	t.Parallel()
-	f := New(onredis.Open(t, redistest.Start(t)), memory.New(), Options{DenyAge: MaxDenyAge})
+	f := New(stores.Open(t, redistest.Start(t)), memory.New(), Behavior{DenyAge: MaxDenyAge})
 	full, roomy := storetest.DayPolicy(t, "full", limiter.FixedWindow, 1), storetest.DayPolicy(t, "roomy", limiter.FixedWindow, 9)
 	assert.Equal(t, beside(t, f, full, roomy), "redis passed 0, redis passed 8", "the first")
 	assert.Equal(t, beside(t, f, roomy, full), "redis passed 7, redis denied 0", "a denied dry run")
@@ -159,7 +159,7 @@ func TestFailover_DecideBeside_remembered(t *testing.T) {
 // TestFailover_DecideBeside_lease has busy keys be decided by leases, as the request or as the dry run.
 func TestFailover_DecideBeside_lease(t *testing.T) {
 	t.Parallel()
-	f := New(onredis.Open(t, redistest.Start(t)), memory.New(), Options{})
+	f := New(stores.Open(t, redistest.Start(t)), memory.New(), Behavior{})
 	leased := storetest.NewPolicy(t, limiter.Settings{Name: "leased", Algorithm: limiter.FixedWindow, Limit: 1_000_000, Window: time.Hour, Lease: time.Second})
 	plain := storetest.DayPolicy(t, "plain", limiter.FixedWindow, 1_000_000)
 	sources := map[limiter.Source]int64{}
@@ -177,8 +177,8 @@ func TestFailover_DecideBeside_lease(t *testing.T) {
 // TestFailover_DecideBeside_cluster has the checks of a request and of its dry runs lie in different slots, on different
 // nodes, and in a group of their own in two.
 func TestFailover_DecideBeside_cluster(t *testing.T) {
-	r, _ := onredis.OpenCluster(t)
-	f := New(r, memory.New(), Options{})
+	r, _ := stores.OpenCluster(t)
+	f := New(r, memory.New(), Behavior{})
 	p, q := storetest.DayPolicy(t, "p", limiter.FixedWindow, 9), storetest.DayPolicy(t, "q", limiter.GCRA, 9)
 	for i := range 5 {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("a")}, {Policy: q, Key: limiter.EncodeKey("b")}}
@@ -199,8 +199,8 @@ func TestFailover_DecideBeside_cluster(t *testing.T) {
 // TestFailover_DecideBeside_running tries max_concurrent beside an enforced policy.
 func TestFailover_DecideBeside_running(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]*redis.Store{"redis": onredis.Open(t, redistest.Start(t)), "memory": nil} {
-		f := New(r, memory.New(), Options{})
+	for name, r := range map[string]*redis.Store{"redis": stores.Open(t, redistest.Start(t)), "memory": nil} {
+		f := New(r, memory.New(), Behavior{})
 		running := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: 1, NodeTimeout: limiter.MinNodeTimeout})
 		plain := storetest.DayPolicy(t, "plain", limiter.FixedWindow, 9)
 		key := limiter.EncodeKey("k")

@@ -1,6 +1,6 @@
 // Package failover is a store in Redis with a store of this process behind it. It decides which part answers a
 // request: a remembered denial, a lease, Redis, or this process in an outage; and what Redis is charged afterwards.
-// It may import internal/limiter, kernel, lease, memory, redis, waiting, wire and clock.
+// It may import internal/limiter, kernel, lease, memory, redis, waiting and clock.
 package failover
 
 import (
@@ -34,8 +34,8 @@ type Store struct {
 // MaxDenyAge is the longest that a denial may be repeated. A reset or a failover elsewhere takes effect within it.
 const MaxDenyAge = time.Second
 
-// Options say how a [Store] is to behave.
-type Options struct {
+// Behavior says how a [Store] is to behave.
+type Behavior struct {
 	// DenyAge is how long a denial by the shared store may be repeated without a query; at most
 	// [MaxDenyAge], 0 turns that off.
 	DenyAge time.Duration
@@ -74,18 +74,18 @@ type Options struct {
 
 // New puts a local store behind a shared one. Without a shared one (nil) the local store
 // decides everything.
-func New(shared *redis.Store, local *memory.Store, options Options) *Store {
+func New(shared *redis.Store, local *memory.Store, behavior Behavior) *Store {
 	f := &Store{
-		shared: shared, local: local, denied: newCache(min(options.DenyAge, MaxDenyAge)), localFraction: options.LocalFraction,
-		onAsk: options.OnAsk, onUndecided: options.OnUndecided, awaitsRefunds: options.AwaitsRefunds,
+		shared: shared, local: local, denied: newCache(min(behavior.DenyAge, MaxDenyAge)), localFraction: behavior.LocalFraction,
+		onAsk: behavior.OnAsk, onUndecided: behavior.OnUndecided, awaitsRefunds: behavior.AwaitsRefunds,
 	}
 	if shared != nil {
 		f.leases = lease.NewTable()
-		f.leases.Ask, f.leases.GiveBack, f.leases.Ended = f.askAhead, f.giveBack, options.OnLeaseEnd
+		f.leases.Ask, f.leases.GiveBack, f.leases.Ended = f.askAhead, f.giveBack, behavior.OnLeaseEnd
 		f.leases.After = f.endLater
 	}
-	if shared != nil && !options.ForgiveOutages {
-		f.ledger = newLedger(shared, local, options.OnRepaid)
+	if shared != nil && !behavior.ForgiveOutages {
+		f.ledger = newLedger(shared, local, behavior.OnRepaid)
 	}
 	f.denied.startSweeps()
 	if f.denied != nil && shared != nil {
@@ -123,11 +123,11 @@ func (f *Store) DecideIn(ctx context.Context, mode limiter.FailMode, checks []li
 
 // needs is what a decision needs beside the store's answer, by the policies of its checks.
 type needs struct {
-	running bool // a policy counts running requests
-	bans    bool // a policy bans
-	refunds bool // a policy refunds units, and who waits for them is told so
-	looks   bool // a check looks
-	follows bool // any of these but running: something follows on a store's decision
+	running     bool // a policy counts running requests
+	bans        bool // a policy bans
+	refunds     bool // a policy refunds units, and who waits for them is told so
+	looks       bool // a check looks
+	hasFollowUp bool // any of these but running: a decision of a store is followed by [Store.afterDecision]
 }
 
 // needsOf returns what the decision of some checks needs.
@@ -139,7 +139,7 @@ func (f *Store) needsOf(checks []limiter.Check) (n needs) {
 		n.looks = n.looks || checks[i].Look
 		n.refunds = n.refunds || f.awaitsRefunds && (r.Refunds || checks[i].Refundable)
 	}
-	n.follows = n.bans || n.looks || n.refunds
+	n.hasFollowUp = n.bans || n.looks || n.refunds
 	return n
 }
 
@@ -153,7 +153,7 @@ func (f *Store) decideHere(checks []limiter.Check) (limiter.Source, error) {
 		f.awaitRefunds(checks)
 	}
 	f.local.DecideNow(checks)
-	if n.follows {
+	if n.hasFollowUp {
 		f.afterDecision(checks, n, limiter.SourceMemory)
 	}
 	return limiter.SourceMemory, nil
@@ -232,11 +232,11 @@ func (f *Store) denyRemembered(checks []limiter.Check, now clock.Moment) bool {
 // denyFull denies the checks if this process alone runs as many units as one of them allows. Requests that began before a
 // reload to another Redis count here, and are unknown there. Requests with policies that ban are left to the store, which
 // counts their denials.
-func denyFull(local *memory.Store, checks []limiter.Check) (full refusal) {
+func denyFull(local *memory.Store, checks []limiter.Check) (full localDenial) {
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Ban != nil {
-			return refusal{}
+			return localDenial{}
 		}
 		if local.RunsAll(c) {
 			hint := limiter.Duration(kernel.RunningHint)
@@ -260,7 +260,7 @@ func (f *Store) conclude(
 	if f.denied != nil && !limiter.Allowed(checks) {
 		f.denied.learn(checks, asked)
 	}
-	if n.follows {
+	if n.hasFollowUp {
 		f.afterDecision(checks, n, limiter.SourceRedis)
 	}
 	if n.running {
@@ -299,7 +299,7 @@ func (f *Store) Fallback(mode limiter.FailMode, checks []limiter.Check, reason e
 		return limiter.SourceFallback, nil
 	}
 	f.decideInOutage(checks, reason)
-	if n.follows {
+	if n.hasFollowUp {
 		f.afterDecision(checks, n, limiter.SourceFallback)
 	}
 	return limiter.SourceFallback, nil
@@ -361,7 +361,7 @@ func (f *Store) Failing() (bool, time.Duration) {
 }
 
 // retain keeps the shared store open until [Store.release], for a refund or a charge after a decision. It reports whether
-// the store is open; Release must follow only if so.
+// the store is open; release must follow only if so.
 func (f *Store) retain() bool { return f.shared == nil || f.shared.Uses.Acquire() }
 
 // release ends what [Store.retain] began.
@@ -371,7 +371,7 @@ func (f *Store) release() {
 	}
 }
 
-// afterDecision does what follows on each decision of a store.
+// afterDecision does what follows on a decision of a store about checks that ban, look or refund.
 func (f *Store) afterDecision(checks []limiter.Check, n needs, source limiter.Source) {
 	if n.looks && !limiter.Allowed(checks) {
 		endLooks(checks)

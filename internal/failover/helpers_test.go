@@ -7,13 +7,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // bothStores returns a store that decides on Redis and one that decides in process, by the sources of their answers.
-func bothStores(t testing.TB, o Options) map[string]*Store {
+func bothStores(t testing.TB, o Behavior) map[string]*Store {
 	t.Helper()
-	shared := onredis.Open(t, redistest.Shared(t))
+	shared := stores.Open(t, redistest.Shared(t))
 	return map[string]*Store{string(limiter.SourceRedis): New(shared, memory.New(), o), string(limiter.SourceMemory): New(nil, memory.New(), o)}
 }
 

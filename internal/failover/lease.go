@@ -10,7 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/lease"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // decideByLeases decides the checks whose units are leased here, and the others on the shared store. The
@@ -127,7 +126,7 @@ func (f *Store) askForLease(ctx context.Context, checks []limiter.Check, k *leas
 		f.leases.Answered(missed, late.Unused(), late.Result.ResetAfter, l)
 	})
 	if err != nil {
-		f.leases.Failed(q, !errors.Is(err, limiter.ErrUndecided) || wire.MayHaveRun(err))
+		f.leases.Failed(q, !errors.Is(err, limiter.ErrUndecided) || redis.MayHaveRun(err))
 		return 0, err
 	}
 	f.leases.LearnTrip(clock.Now().Since(sent))

@@ -16,8 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // prolong has what is held last for an hour, the keys be busy for as long, and Redis seem near, so that the
@@ -54,8 +53,8 @@ func TestFailover_lease_unanswered(t *testing.T) {
 // exchange has a request exchange a lease during a fault, after which the lease is held or not.
 func exchange(t *testing.T, address string, fault func(), held bool) {
 	t.Helper()
-	r := onredis.OpenStore(t, dial.Options{Addresses: []string{address}, Timeout: onredis.Patience, PoolSize: 1}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
-	f := New(r, memory.New(), Options{})
+	r := stores.OpenStore(t, dial.Connection{Addresses: []string{address}, Timeout: stores.Patience, PoolSize: 1}, redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "t"}})
+	f := New(r, memory.New(), Behavior{})
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "lost", Algorithm: limiter.FixedWindow, Limit: 100_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
 	prolong(f)
@@ -78,7 +77,7 @@ func TestFailover_lease_refill(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			f := New(onredis.Open(t, server), memory.New(), Options{})
+			f := New(stores.Open(t, server), memory.New(), Behavior{})
 			p := storetest.NewPolicy(t, limiter.Settings{Name: "refill", Algorithm: algorithm, Limit: 2000, Window: 24 * time.Hour, Lease: limiter.MaxLease})
 			passed := map[limiter.Source]int{}
 			request := func() {
@@ -118,7 +117,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := New(onredis.Open(t, server), memory.New(), Options{})
+			f := New(stores.Open(t, server), memory.New(), Behavior{})
 			f.leases.LearnTrip(90 * time.Millisecond)
 			assert.WaitFor(t, "units are leased", func() error {
 				for range 100 {
@@ -137,7 +136,7 @@ func TestFailover_lease_slow_answer(t *testing.T) {
 // newClusterFailover returns a leasing store on a Cluster.
 func newClusterFailover(t *testing.T, servers []*redistest.Server) *Store {
 	t.Helper()
-	return New(onredis.OpenClusterWithin(t, servers, onredis.Patience), memory.New(), Options{DenyAge: time.Second})
+	return New(stores.OpenClusterWithin(t, servers, stores.Patience), memory.New(), Behavior{DenyAge: time.Second})
 }
 
 // TestFailover_lease_Cluster has two nodes lease from a key whose slot moves meanwhile, with requests that
@@ -158,7 +157,7 @@ func TestFailover_lease_Cluster(t *testing.T) {
 				load.run(t)
 				close(done)
 			}()
-			from := int(slot) * len(masters) / wire.ClusterSlots
+			from := int(slot) * len(masters) / redis.ClusterSlots
 			to := (from + 1) % len(masters)
 			moves := 0
 			for ended := false; !ended || moves%2 == 0; moves++ { // ends on another master than at first
@@ -191,7 +190,7 @@ func TestFailover_lease_Cluster_failover(t *testing.T) {
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "failover", Algorithm: limiter.FixedWindow, Limit: 10_000, Window: 400 * 24 * time.Hour, Lease: limiter.MaxLease})
 	lendTo(t, f, p)
 	prolong(f)
-	dead := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / wire.ClusterSlots
+	dead := int(f.shared.SlotOf(limiter.EncodeKey("k"))) * len(masters) / redis.ClusterSlots
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	before, _ := f.Leased(p.Name(), limiter.EncodeKey("k"))
 	used := p.Capacity() - storetest.Decide(t, f.shared, check)[0].Result.Remaining

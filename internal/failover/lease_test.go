@@ -12,13 +12,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // newLeasingFailover returns a store on a Redis.
 func newLeasingFailover(t testing.TB, server *redistest.Server) *Store {
 	t.Helper()
-	return New(onredis.Open(t, server), memory.New(), Options{DenyAge: time.Second})
+	return New(stores.Open(t, server), memory.New(), Behavior{DenyAge: time.Second})
 }
 
 // TestFailover_lease spends most requests of a busy key without asking Redis, and counts all of them there.

@@ -10,7 +10,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // This file pays an outage back, by accounts. While Redis does not decide, this process admits requests by itself.
@@ -112,7 +111,7 @@ func (l *ledger) admit(c *limiter.Check, seen memory.LastSeen, reason error) {
 	if l == nil || !c.Takes() || c.Policy.CountsRunning || limiter.Kind(reason) == "value" {
 		return // the key holds a value that is not ours; nothing is ever written to it
 	}
-	unknown := wire.MayHaveRun(reason)
+	unknown := redis.MayHaveRun(reason)
 	if unknown && !c.Policy.IsBucket() {
 		return // windows and logs do not owe less for what Redis has beside it
 	}
@@ -288,7 +287,7 @@ func (l *ledger) send(n *redis.Node, slot uint16, a *account) bool {
 
 // notExecuted returns the payload of a call that Redis certainly did not run and may run later; nil otherwise. A call on
 // a foreign value is not run later: the key holds a value that is not ours.
-func notExecuted(e redis.Ended) *wire.Payload {
+func notExecuted(e redis.Ended) *redis.Payload {
 	if limiter.Kind(e.Err()) == "value" {
 		return nil
 	}
@@ -296,7 +295,7 @@ func notExecuted(e redis.Ended) *wire.Payload {
 }
 
 // putBack returns debts to the ledger that were not sent, or that Redis has refused.
-func (l *ledger) putBack(a *account, debts []wire.Change) {
+func (l *ledger) putBack(a *account, debts []redis.Change) {
 	p, name, s := a.policy, limiter.QuotaName{Policy: a.policy.ID, Key: a.key}, l.shards.Of(a.key)
 	micros, _ := l.clock(a.key)
 	s.mu.Lock()

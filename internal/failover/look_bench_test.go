@@ -16,7 +16,7 @@ func BenchmarkLook(b *testing.B) {
 		"take": {Weight: 1, Refundable: true}, "look_first": {Weight: 1, Look: true, InFlight: 256}, "look": {Weight: 1, Look: true},
 	} {
 		b.Run(name, func(b *testing.B) {
-			f := New(nil, memory.New(), Options{AwaitsRefunds: true})
+			f := New(nil, memory.New(), Behavior{AwaitsRefunds: true})
 			check.Policy, check.Key = storetest.RefundingPolicy(b, "bench", limiter.SlidingWindowCounter, 1000), limiter.EncodeKey("192.0.2.1")
 			checks := make([]limiter.Check, 1)
 			b.ReportAllocs()

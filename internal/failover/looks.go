@@ -48,7 +48,7 @@ func (u *unsettled) lend(checks []limiter.Check) {
 
 // beginLooks sets the credit of looks, and counts those that are in flight from now on. If one of them would be too many, its
 // check is denied, and none is counted.
-func (u *unsettled) beginLooks(checks []limiter.Check) (full refusal) {
+func (u *unsettled) beginLooks(checks []limiter.Check) (full localDenial) {
 	for i := range checks {
 		c := &checks[i]
 		switch {

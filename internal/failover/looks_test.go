@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // lookAt decides a look of one unit of the key "k", and returns the check.
@@ -24,7 +24,7 @@ func lookAt(t *testing.T, f *Store, p *limiter.Policy, inFlight int64) limiter.C
 // TestFailover_looks_in_flight has looks of one quota on their way on a node: so many as there may be, and one more.
 func TestFailover_looks_in_flight(t *testing.T) {
 	t.Parallel()
-	for name, f := range bothStores(t, Options{AwaitsRefunds: true, DenyAge: time.Second}) {
+	for name, f := range bothStores(t, Behavior{AwaitsRefunds: true, DenyAge: time.Second}) {
 		p := storetest.RefundingPolicy(t, "looks-"+name, limiter.SlidingWindowCounter, 10)
 		var looks []limiter.Check
 		for range 3 {
@@ -66,7 +66,7 @@ func wantLooking(t *testing.T, f *Store, p *limiter.Policy, want int64) {
 // them, takes do not. Once a unit stays, one less is left out.
 func TestFailover_looks_see_no_reservations(t *testing.T) {
 	t.Parallel()
-	for name, f := range bothStores(t, Options{AwaitsRefunds: true, DenyAge: time.Second}) {
+	for name, f := range bothStores(t, Behavior{AwaitsRefunds: true, DenyAge: time.Second}) {
 		p := storetest.RefundingPolicy(t, "beside-"+name, limiter.TokenBucket, 5)
 		key := limiter.EncodeKey("k")
 		var taken []limiter.Check
@@ -103,12 +103,12 @@ func TestFailover_looks_bound(t *testing.T) {
 		server := redistest.Shared(t)
 		p := storetest.RefundingPolicy(t, fmt.Sprint("bound-", seed), limiter.SlidingWindowCounter, limit)
 		var counted, passed atomic.Int64
-		stores := make([]*Store, nodes)
-		for i := range stores {
-			stores[i] = New(onredis.Open(t, server), memory.New(), Options{AwaitsRefunds: true, DenyAge: time.Second})
+		failovers := make([]*Store, nodes)
+		for i := range failovers {
+			failovers[i] = New(stores.Open(t, server), memory.New(), Behavior{AwaitsRefunds: true, DenyAge: time.Second})
 		}
 		storetest.InParallel(requests, func(i int) {
-			random, f := rand.New(rand.NewPCG(seed, uint64(i))), stores[i%nodes]
+			random, f := rand.New(rand.NewPCG(seed, uint64(i))), failovers[i%nodes]
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Look: true, InFlight: inFlight}
 			if random.IntN(4) == 0 {
 				check.Look, check.InFlight, check.Refundable = false, 0, true
@@ -124,7 +124,7 @@ func TestFailover_looks_bound(t *testing.T) {
 			counted.Add(cost)
 			f.Settle(checks[0], cost, source)
 		})
-		for _, f := range stores {
+		for _, f := range failovers {
 			wantLooking(t, f, p, 0)
 		}
 		most := int64(limit + nodes*inFlight)

@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // estimate is what a node took by an estimate, and who decided that.
@@ -109,10 +109,10 @@ type outageNode struct {
 func newOutageNode(t *testing.T, server *redistest.Server, address string) *outageNode {
 	t.Helper()
 	n := &outageNode{}
-	r := onredis.OpenStore(t, dial.Options{Addresses: []string{address}, DB: server.DB, Timeout: onredis.Patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
-	r.Scripts.Clock = onredis.TestClock
+	r := stores.OpenStore(t, dial.Connection{Addresses: []string{address}, DB: server.DB, Timeout: stores.Patience}, redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "t"}, OnLost: func(error) { n.lost.Add(1) }})
+	r.Scripts.Clock = stores.TestClock
 	var now atomic.Int64
-	n.Store = New(r, memory.NewOnClock(now.Load), Options{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
+	n.Store = New(r, memory.NewOnClock(now.Load), Behavior{OnRepaid: func(_ string, units int64) { n.settled.Add(units) }})
 	n.ledger.clock = func(string) (int64, int64) { return now.Load(), 0 }
 	n.ledger.repays.Run = nil // no timer: debts leave ahead of requests alone
 	admin := server.Client(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // reserveMany makes takes that can be refunded, in parallel.
@@ -40,8 +40,8 @@ func TestFailover_Refund_long_log(t *testing.T) {
 		t.Run(fmt.Sprint("later=", later), func(t *testing.T) {
 			server := redistest.Start(t)
 			client, ctx := server.Client(t), context.Background()
-			r := onredis.Open(t, server)
-			f := New(r, memory.New(), Options{})
+			r := stores.Open(t, server)
+			f := New(r, memory.New(), Behavior{})
 			p, other := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 100_000), storetest.DayPolicy(t, "other", limiter.GCRA, 1_000_000)
 			reserved := reserveMany(t, f, p, "k", 600)
 			for left := later; left > 0; left -= 300 {
@@ -85,8 +85,8 @@ func TestFailover_Refund_order(t *testing.T) {
 		t.Run(fmt.Sprint("round trip ", trip), func(t *testing.T) {
 			proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
 			proxy.Delay(trip)
-			r := onredis.OpenStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: onredis.Patience}, redis.Options{})
-			f := New(r, memory.New(), Options{})
+			r := stores.OpenStore(t, dial.Connection{Addresses: []string{proxy.Addr}, Timeout: stores.Patience}, redis.Setup{})
+			f := New(r, memory.New(), Behavior{})
 			p, budget := storetest.RefundingPolicy(t, "one", limiter.FixedWindow, 1), storetest.DayPolicy(t, "budget", limiter.FixedWindow, 1)
 			stop := keepBusy(t, f, p, budget)
 			defer stop()
@@ -163,8 +163,8 @@ func TestFailover_many_nodes(t *testing.T) {
 	var taking, over atomic.Bool
 	var group sync.WaitGroup
 	for range count {
-		r := onredis.OpenStore(t, dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}, Timeout: 100 * time.Millisecond}, redis.Options{})
-		node := New(r, memory.New(), Options{LocalFraction: 1.0 / count})
+		r := stores.OpenStore(t, dial.Connection{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}, Timeout: 100 * time.Millisecond}, redis.Setup{})
+		node := New(r, memory.New(), Behavior{LocalFraction: 1.0 / count})
 		take := func() {
 			checks := []limiter.Check{{Policy: rate, Key: limiter.EncodeKey("k")}}
 			if _, err := node.DecideIn(t.Context(), limiter.FailLocal, checks); err != nil {
@@ -236,7 +236,7 @@ func TestFailover_many_nodes(t *testing.T) {
 	wantReached("after", 2*limit, places)
 	over.Store(true)
 	group.Wait()
-	left, err := storetest.Peek(t.Context(), onredis.OpenStore(t, dial.Options{Addresses: []string{replica.Addr}, Timeout: time.Minute}, redis.Options{}), rate, "k")
+	left, err := storetest.Peek(t.Context(), stores.OpenStore(t, dial.Connection{Addresses: []string{replica.Addr}, Timeout: time.Minute}, redis.Setup{}), rate, "k")
 	assert.ErrorIf(t, err != nil || left.Remaining != 0 || lost.Load() > 0 || passed.Load() < limit,
 		"%+v, %v; %d passed, %d were not decided", left, err, passed.Load(), lost.Load())
 }

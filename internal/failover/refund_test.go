@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // failovers returns stores whose requests are decided on Redis, in process, in an outage, and in an
@@ -21,13 +21,13 @@ import (
 func failovers(t *testing.T) map[string]*Store {
 	t.Helper()
 	server := redistest.Shared(t)
-	down := onredis.Open(t, server)
+	down := stores.Open(t, server)
 	keepOpen(down)
 	return map[string]*Store{
-		"redis":    New(onredis.Open(t, server), memory.New(), Options{DenyAge: time.Second}),
-		"memory":   New(nil, memory.New(), Options{}),
-		"fallback": New(down, memory.New(), Options{}),
-		"part":     New(down, memory.New(), Options{LocalFraction: 0.5}),
+		"redis":    New(stores.Open(t, server), memory.New(), Behavior{DenyAge: time.Second}),
+		"memory":   New(nil, memory.New(), Behavior{}),
+		"fallback": New(down, memory.New(), Behavior{}),
+		"part":     New(down, memory.New(), Behavior{LocalFraction: 0.5}),
 	}
 }
 
@@ -38,7 +38,7 @@ func keepOpen(r *redis.Store) {
 
 // closeAgain closes the breaker of a store. The first request of a quota waits for what is owed.
 func closeAgain(r *redis.Store) {
-	onredis.Follow(r)
+	stores.Follow(r)
 	r.Topology.AnyNode.Breaker.Close()
 }
 
@@ -50,9 +50,9 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 	for _, name := range []string{"kept", "forgiven", "no room"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, reported, setPermissions := onredis.OpenLimited(t)
+			r, reported, setPermissions := stores.OpenLimited(t)
 			local := memory.New()
-			f := New(r, local, Options{ForgiveOutages: name == "forgiven"})
+			f := New(r, local, Behavior{ForgiveOutages: name == "forgiven"})
 			p := storetest.DayPolicy(t, "charged", limiter.SlidingWindowCounter, 1000)
 			if name == "no room" {
 				local.Limit(1, nil)
@@ -66,12 +66,12 @@ func TestFailover_Charge_outage_begins(t *testing.T) {
 				})
 			}
 			if name != "kept" {
-				onredis.WaitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker")
+				stores.WaitReported(t, reported, "outage:auth lost:auth lost:breaker lost:breaker")
 				return
 			}
-			onredis.WaitReported(t, reported, "outage:auth")
+			stores.WaitReported(t, reported, "outage:auth")
 			setPermissions("+set")
-			onredis.WaitLeft(t, r, p, 700)
+			stores.WaitLeft(t, r, p, 700)
 			assert.Equal(t, reported.String(), "outage:auth recovery", "what is reported")
 		})
 	}
@@ -94,7 +94,7 @@ func waitForLeft(t *testing.T, f *Store, p *limiter.Policy, key limiter.EncodedK
 // TestLastSeen_settled refunds and charges after an answer: an outage goes on from what Redis has then.
 func TestLastSeen_settled(t *testing.T) {
 	t.Parallel()
-	f := New(onredis.Open(t, redistest.Shared(t)), memory.New(), Options{})
+	f := New(stores.Open(t, redistest.Shared(t)), memory.New(), Behavior{})
 	for _, p := range storetest.RefundingPolicies(t, 100) {
 		for _, check := range []limiter.Check{{Weight: 20, Refundable: true}, {Weight: 1}, {Peek: true}} {
 			for _, costs := range [][]int64{{0}, {5}, {0, 20}, {30, 0}, {20, 0, 10, 40}, {50}, {100}, {5000}} {
@@ -120,7 +120,7 @@ func TestLastSeen_settled(t *testing.T) {
 // TestLastSeen_refund_in_parallel has requests of one client at once, in batches with one another's refunds.
 func TestLastSeen_refund_in_parallel(t *testing.T) {
 	t.Parallel()
-	f := New(onredis.Open(t, redistest.Shared(t)), memory.New(), Options{})
+	f := New(stores.Open(t, redistest.Shared(t)), memory.New(), Behavior{})
 	for _, p := range storetest.RefundingPolicies(t, 200) {
 		storetest.InParallel(20, func(i int) {
 			for j := range 5 {
@@ -140,7 +140,7 @@ func TestLastSeen_refund_in_parallel(t *testing.T) {
 func TestLastSeen_refund_local_share(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(onredis.Open(t, server), memory.New(), Options{LocalFraction: 0.34})
+	f := New(stores.Open(t, server), memory.New(), Behavior{LocalFraction: 0.34})
 	policies := storetest.RefundingPolicies(t, 5)
 	for _, p := range policies {
 		refundAll(f, storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Refundable: true}), limiter.SourceRedis)

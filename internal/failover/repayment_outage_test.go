@@ -17,7 +17,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestRepayment_flapping has Redis refuse writes again and again under load. Requests and settlements that
@@ -26,8 +26,8 @@ func TestRepayment_flapping(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	nodes := []*Store{
-		New(onredis.Open(t, server), memory.New(), Options{}),
-		New(onredis.Open(t, server), memory.New(), Options{}),
+		New(stores.Open(t, server), memory.New(), Behavior{}),
+		New(stores.Open(t, server), memory.New(), Behavior{}),
 	}
 	policies := []*limiter.Policy{
 		storetest.DayPolicy(t, "window", limiter.FixedWindow, 1_000_000), storetest.DayPolicy(t, "counter", limiter.SlidingWindowCounter, 1_000_000),
@@ -116,7 +116,7 @@ func oweMany(t *testing.T, f *Store, keys int) *limiter.Policy {
 func TestRepayment_paced(t *testing.T) {
 	t.Parallel()
 	var settled atomic.Int64
-	f := New(onredis.Open(t, redistest.Shared(t)), memory.New(), Options{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
+	f := New(stores.Open(t, redistest.Shared(t)), memory.New(), Behavior{OnRepaid: func(_ string, units int64) { settled.Add(units) }})
 	const keys = 500
 	p := oweMany(t, f, keys)
 	_, err := f.shared.Reset(t.Context(), p, limiter.EncodeKey("none"))
@@ -145,9 +145,9 @@ func TestRepayment_closed(t *testing.T) {
 	server := redistest.Shared(t)
 	before := runtime.NumGoroutine()
 	for range 5 {
-		client := assert.NoError(dial.New(dial.Options{Addresses: []string{server.Addr}, DB: server.DB}))(t)
+		client := assert.NoError(dial.New(dial.Connection{Addresses: []string{server.Addr}, DB: server.DB}))(t)
 		var lost atomic.Int64
-		f := New(redis.New(client, redis.Options{OnLost: func(error) { lost.Add(1) }}), memory.New(), Options{})
+		f := New(redis.New(client, redis.Setup{OnLost: func(error) { lost.Add(1) }}), memory.New(), Behavior{})
 		oweMany(t, f, 100)
 		assert.Must(t, f.shared.Close())
 		assert.Retry(t, "the debts are given up", func() (again bool, seen any) {
@@ -180,8 +180,8 @@ func TestRepayment_settings(t *testing.T) {
 		{name: "Redis an hour ahead", policies: policies, ahead: time.Hour, steps: "a" + outage(7, 0)},
 		{name: "Redis an hour behind", policies: policies, ahead: -time.Hour, steps: "a" + outage(7, 0)},
 		{name: "hidden keys", policies: policies, secret: "secret", steps: "a" + outage(7, 0)},
-		{name: "local fraction", policies: policies, options: Options{LocalFraction: 0.5}, steps: "a" + outage(3, 4)},
-		{name: "forgiven", policies: policies, options: Options{ForgiveOutages: true}, steps: "a" + outage(7, 7)},
+		{name: "local fraction", policies: policies, options: Behavior{LocalFraction: 0.5}, steps: "a" + outage(3, 4)},
+		{name: "forgiven", policies: policies, options: Behavior{ForgiveOutages: true}, steps: "a" + outage(7, 7)},
 		{name: "a proxy that wants one slot", policies: policies, steps: "a slotted" + outage(7, 0)},
 		{name: "two policies", policies: []*limiter.Policy{storetest.DayPolicy(t, "wide", limiter.FixedWindow, 10), storetest.DayPolicy(t, "narrow", limiter.TokenBucket, 2)},
 			steps: "a away take 1 take 1 denied 1 denied 1 denied 1 back peek left 8,0 even"},

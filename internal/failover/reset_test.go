@@ -11,15 +11,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestResetAll_hung_master: the other masters are reset all the same.
 func TestResetAll_hung_master(t *testing.T) {
 	t.Parallel()
-	r, masters := onredis.OpenCluster(t)
+	r, masters := stores.OpenCluster(t)
 	local := memory.New()
-	f := New(onredis.OpenClusterWithin(t, masters, time.Second), local, Options{})
+	f := New(stores.OpenClusterWithin(t, masters, time.Second), local, Behavior{})
 	p := storetest.DayPolicy(t, "partly", limiter.GCRA, 5)
 	storetest.Fill(t, r, p, 300)
 	storetest.Fill(t, local, p, 300)
@@ -44,8 +44,8 @@ func TestReset_meanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := onredis.Open(t, redistest.Shared(t))
-			f := New(r, memory.New(), Options{})
+			r := stores.Open(t, redistest.Shared(t))
+			f := New(r, memory.New(), Behavior{})
 			storetest.Decide(t, f, limiter.Check{Policy: p, Key: key, Weight: 1})
 			asked := 0
 			r.Client().AddHook(redistest.BeforeCommand{Name: "unlink", Do: func() {

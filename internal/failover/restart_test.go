@@ -16,7 +16,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
 // TestFailover_restart_far_away restarts a Redis that is far away: soon after it answers again, it decides. It has lost
@@ -46,16 +47,22 @@ func restartFarAway(t *testing.T, roundTrip, soon time.Duration) (here, measured
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(roundTrip)
-	r := onredis.OpenStore(t, dial.Options{Addresses: []string{proxy.Addr}}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
-	f := New(r, memory.New(), Options{})
+	r := stores.OpenStore(t, dial.Connection{Addresses: []string{proxy.Addr}}, redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	f := New(r, memory.New(), Behavior{})
+	assert.Retry(t, "scripts are in use", func() (again bool, seen any) {
+		useTakes(t, f) // by this round trip a node may be away for a while when it does not have a script
+		inUse := len(r.Scripts.InUse(0))
+		return inUse < 32, inUse
+	})
 	load := newLoad(t, f)
 	stop := load.begin()
 	assert.Retry(t, "Redis decides", func() (again bool, seen any) {
 		decided := load.onRedis()
 		return decided < 1000, decided
 	})
+	inUse := len(r.Scripts.InUse(0))
 	server.Kill()
-	onredis.WaitFailing(t, f, true, func() {})
+	stores.WaitFailing(t, f, true, func() {})
 	<-time.After(1300 * time.Millisecond) // between two probes of a second
 	server.Run(t)
 	answers := time.Now()
@@ -63,8 +70,27 @@ func restartFarAway(t *testing.T, roundTrip, soon time.Duration) (here, measured
 	<-time.After(soon + 2*time.Second)
 	stop()
 	here, measured = load.since(answers.Add(soon), stalls())
-	t.Logf("%d of %d requests fell back, without those that waited for a processor", here, measured)
+	t.Logf("%d of %d requests fell back, without those that waited for a processor; %d scripts were in use", here, measured, inUse)
 	return here, measured
+}
+
+// useTakes has requests of two to four policies, by one algorithm or two, bring as many scripts of takes into use as a node has.
+func useTakes(t *testing.T, f *Store) {
+	t.Helper()
+	algorithms := []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog, limiter.GCRA}
+	for i, first := range algorithms {
+		for _, second := range algorithms[i:] {
+			for checks := 2; checks <= scripts.MostChecks; checks++ {
+				request := make([]limiter.Check, checks)
+				for n := range request {
+					p := storetest.DayPolicy(t, fmt.Sprint("takes-", n), []string{first, second}[n%2], 1_000_000)
+					request[n] = limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}
+				}
+				_, err := f.Decide(t.Context(), request)
+				assert.ErrorIf(t, err != nil, "a request of %d policies: %v", checks, err)
+			}
+		}
+	}
 }
 
 // stall is a time in which this process waited for a processor.
@@ -105,8 +131,8 @@ func TestFailover_restart_ready(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "rl"})
-			f := New(r, memory.New(), Options{})
+			r := stores.OpenWithin(t, server, stores.Patience, limiter.KeyFormat{Prefix: "rl"})
+			f := New(r, memory.New(), Behavior{})
 			f.ledger.repays.Run = nil // no request waits for debts that leave by themselves, by a script of several algorithms
 			requests := newLoad(t, f).requests
 			requests = requests[:min(most, len(requests))]
@@ -126,10 +152,10 @@ func TestFailover_restart_ready(t *testing.T) {
 			b.Senders.Peak = 7 // as on a long link
 			b.Mu.Unlock()
 			server.Kill()
-			onredis.WaitFailing(t, f, true, func() { ask("") })
+			stores.WaitFailing(t, f, true, func() { ask("") })
 			ask(limiter.SourceFallback)
 			server.Run(t)
-			onredis.WaitFailing(t, f, false, func() {})
+			stores.WaitFailing(t, f, false, func() {})
 			open := r.Client().PoolStats().TotalConns
 			assert.ErrorIf(t, open < 7, "%d connections are open, of 7", open)
 			ask(limiter.SourceRedis)

@@ -15,7 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
 )
 
@@ -40,13 +40,13 @@ func playParted(t *testing.T, roundTrip time.Duration, waits bool) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Delay(roundTrip)
 	const limit = 10
-	p := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: onredis.Patience, Waits: waits})
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, NodeTimeout: stores.Patience, Waits: waits})
 	ctx, end := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
 	running := new(peak)
 	for _, addr := range []string{proxy.Addr, server.Addr} {
-		o := dial.Options{Addresses: []string{addr}, Timeout: time.Second}
-		f := New(onredis.OpenStore(t, o, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}), memory.New(), Options{})
+		o := dial.Connection{Addresses: []string{addr}, Timeout: time.Second}
+		f := New(stores.OpenStore(t, o, redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "rl"}}), memory.New(), Behavior{})
 		ask := askToRun(f, p, waits)
 		for range 30 {
 			clients.Go(func() {
@@ -78,7 +78,7 @@ func playParted(t *testing.T, roundTrip time.Duration, waits bool) {
 // askToRun returns a function that asks a store for a place. It returns a function that ends the request, or nil.
 func askToRun(f *Store, p *limiter.Policy, waits bool) func(ctx context.Context) (end func()) {
 	if waits {
-		q := NewQueue(f, waiting.Options{})
+		q := NewQueue(f, waiting.Environment{})
 		return func(ctx context.Context) func() {
 			place, err := q.Join(waitingRequest(p)).Wait(ctx)
 			if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // memoryFailover returns a failover without a shared store, and what it decides by.
 func memoryFailover() (*Store, *memory.Store) {
 	m := memory.New()
-	return New(nil, m, Options{}), m
+	return New(nil, m, Behavior{}), m
 }
 
 func decideRunning(t testing.TB, f *Store, p *limiter.Policy, key string, weight int64) []limiter.Check {
@@ -31,7 +31,7 @@ func TestMemory_concurrency_survives(t *testing.T) {
 	clock := int64(0)
 	m := memory.NewOnClock(func() int64 { return clock })
 	m.Limit(1, nil)
-	f := New(nil, m, Options{})
+	f := New(nil, m, Behavior{})
 	p := storetest.ConcurrencyPolicy(t, 1)
 	var running [][]limiter.Check
 	for _, key := range []string{"a", "b", "c"} {
@@ -106,9 +106,9 @@ func TestFailover_concurrency(t *testing.T) {
 		// Requests from before a reload to Redis count on their node, of which another node knows nothing.
 		{name: "reload", policies: []*limiter.Policy{limit(2)}, steps: "m take 1 take 1 a denied 1 end 1 take 1 denied 1 b take 1 denied 1 end 2 a denied 1 end 4 counts 1 take 1 denied 1 end 3 end 5 counts 0"},
 		{name: "two nodes", policies: []*limiter.Policy{limit(3)}, steps: "a take 1 by redis b take 2 by redis left 0 a denied 1 by redis left 0 end 2 counts 1 denied 3 left 2 take 2 left 0 end 1 counts 2 end 3 counts 0 runs 0 b runs 0 idle"},
-		{name: "outage", policies: []*limiter.Policy{limit(6)}, options: Options{LocalFraction: 0.5}, steps: "a take 2 by redis kill denied 2 by fallback take 1 by fallback " +
+		{name: "outage", policies: []*limiter.Policy{limit(6)}, options: Behavior{LocalFraction: 0.5}, steps: "a take 2 by redis kill denied 2 by fallback take 1 by fallback " +
 			"closed 1 open 1 runs 4 end 1 denied 5 by fallback start counts 2 take 4 by redis left 0 end 2 end 4 end 5 counts 0 runs 0"},
-		{name: "above the fraction", policies: []*limiter.Policy{limit(20)}, options: Options{LocalFraction: 0.1}, steps: "a kill take 7 runs 7 denied 1 end 1 runs 0"},
+		{name: "above the fraction", policies: []*limiter.Policy{limit(20)}, options: Behavior{LocalFraction: 0.1}, steps: "a kill take 7 runs 7 denied 1 end 1 runs 0"},
 		{name: "flush", policies: []*limiter.Policy{limit(5)}, steps: "a take 3 flush take 1 by redis left 1 flush end 1 counts 1 end 2"},
 		// Redis is asked only where another process could make a difference.
 		{name: "full", policies: []*limiter.Policy{limit(2), rate(5)}, steps: "of 0 a take 2 of 10 denied 1 by memory left -1,0 end 1 counts 0 take 1 by redis end 2"},
@@ -127,7 +127,7 @@ func TestRedis_concurrency_parallel(t *testing.T) {
 	gauge := new(peak)
 	finished := make(chan int)
 	for range 2 {
-		n := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"}), memory.New(), Options{})
+		n := New(stores.OpenWithin(t, server, stores.Patience, limiter.KeyFormat{Prefix: "t"}), memory.New(), Behavior{})
 		for range clients {
 			go func() {
 				passed := 0

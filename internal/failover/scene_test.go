@@ -13,7 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // scene is some nodes on one Redis, and the steps that they play:
@@ -44,14 +44,14 @@ import (
 type scene struct {
 	name     string
 	policies []*limiter.Policy
-	options  Options
+	options  Behavior
 	ahead    time.Duration // of Redis's clock
 	secret   string        // of the names of keys
 	steps    string
 
 	t        *testing.T
 	server   *redistest.Server
-	reported onredis.Reports
+	reported stores.Reports
 	nodes    map[string]*Store
 	at       *Store // whose turn it is
 	of       []*limiter.Policy
@@ -120,11 +120,11 @@ func (s *scene) node(name string) *Store {
 				local = m.local
 			}
 		}
-		timeout := onredis.Patience
+		timeout := stores.Patience
 		if strings.Contains(s.steps, "pause") {
 			timeout = time.Second
 		}
-		r := onredis.OpenWithin(s.t, s.server, timeout, limiter.KeyFormat{Prefix: "rl", Secret: s.secret})
+		r := stores.OpenWithin(s.t, s.server, timeout, limiter.KeyFormat{Prefix: "rl", Secret: s.secret})
 		s.reported.Listen(r)
 		s.nodes[name] = New(r, local, s.options)
 	}
@@ -209,7 +209,7 @@ func (s *scene) step(do string) {
 	case "until":
 		s.until(s.next(), s.number(), limiter.Source(s.next()))
 	case "fails":
-		onredis.WaitFailing(t, s.at, true, func() { s.request(limiter.FailLocal, 1, 0) })
+		stores.WaitFailing(t, s.at, true, func() { s.request(limiter.FailLocal, 1, 0) })
 	case "by":
 		s.want(do, s.source, s.next())
 	case "seen":
@@ -227,7 +227,7 @@ func (s *scene) step(do string) {
 	case "states":
 		s.want(do, s.at.local.Len(), s.number())
 	case "counts":
-		onredis.WaitCounted(t, s.node("observer").shared, s.policies[0], s.number())
+		stores.WaitCounted(t, s.node("observer").shared, s.policies[0], s.number())
 	case "idle":
 		assert.Retry(t, "nothing is left of what ran", func() (again bool, seen any) {
 			keys, err := s.server.Client(t).Keys(ctx, "*").Result()
@@ -235,7 +235,7 @@ func (s *scene) step(do string) {
 			return err != nil || len(keys) > 0 || records > 0, fmt.Sprintf("%v, %v, %d records", keys, err, records)
 		})
 	case "owes":
-		onredis.WaitLeft(t, s.at.shared, p, s.number())
+		stores.WaitLeft(t, s.at.shared, p, s.number())
 	case "away":
 		keepOpen(s.at.shared)
 	case "back":
@@ -251,7 +251,7 @@ func (s *scene) step(do string) {
 	case "pause":
 		s.server.Pause(t)
 	case "resume":
-		onredis.Follow(s.at.shared)
+		stores.Follow(s.at.shared)
 		s.server.Resume(t)
 	case "full", "roomy":
 		assert.Must(t, s.server.Client(t).ConfigSet(ctx, "maxmemory", map[string]string{"full": "1", "roomy": "0"}[do]).Err())
@@ -303,7 +303,7 @@ func (s *scene) operate(do string, p *limiter.Policy) {
 		defer held.Mu.Unlock()
 		s.want(do, held.Bans[s.key.String()].Offenses, s.number())
 	case "reports":
-		onredis.WaitReported(t, &s.reported, strings.ReplaceAll(s.next(), ",", " "))
+		stores.WaitReported(t, &s.reported, strings.ReplaceAll(s.next(), ",", " "))
 	default:
 		t.Fatalf("no such step: %q before %q", do, s.words)
 	}

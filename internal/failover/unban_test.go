@@ -14,14 +14,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestUnban_rights has a user that may not read: no list is short, and no ban is lifted unseen.
 func TestUnban_rights(t *testing.T) {
 	t.Parallel()
-	r, _, setPermissions := onredis.OpenLimited(t)
-	f := New(r, memory.New(), Options{})
+	r, _, setPermissions := stores.OpenLimited(t)
+	f := New(r, memory.New(), Behavior{})
 	ask(t, f, storetest.HourBan(t, "rights", 1), "a", 3)
 	setPermissions("-get")
 	list, complete, err := f.Banned(t.Context(), "")
@@ -48,7 +48,7 @@ func banOn(t *testing.T, f *Store, p *limiter.Policy, key string) {
 func TestFailover_Unban_refreshed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(onredis.Open(t, server), memory.New(), Options{DenyAge: MaxDenyAge})
+	f := New(stores.Open(t, server), memory.New(), Behavior{DenyAge: MaxDenyAge})
 	f.denied.MaxAge = time.Hour // no denial leaves the cache by its age
 	p := storetest.HourBan(t, "refreshed", 2)
 	ask(t, f, p, "k", 2)
@@ -89,7 +89,7 @@ func TestFailover_ban_outage_counted(t *testing.T) {
 	t.Parallel()
 	for fraction, capacity := range map[float64]int{0: 6, 0.5: 3} {
 		server := redistest.Start(t)
-		f := New(onredis.Open(t, server), memory.New(), Options{LocalFraction: fraction, DenyAge: time.Second})
+		f := New(stores.Open(t, server), memory.New(), Behavior{LocalFraction: fraction, DenyAge: time.Second})
 		s := newTestStore(f, fmt.Sprint("fraction ", fraction), limiter.SourceFallback)
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "counted", Algorithm: limiter.FixedWindow, Limit: 6, Window: 30 * 24 * time.Hour, Ban: []time.Duration{time.Hour}, Refunds: true})
 		server.Kill()
@@ -127,7 +127,7 @@ func TestFailover_ban_bound(t *testing.T) {
 	const bound = 300
 	m := memory.New()
 	m.Limit(bound, nil)
-	f := New(onredis.Open(t, redistest.Shared(t)), m, Options{DenyAge: time.Second})
+	f := New(stores.Open(t, redistest.Shared(t)), m, Behavior{DenyAge: time.Second})
 	p := storetest.HourBan(t, "bound", 1)
 	for i := range 2000 {
 		checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(fmt.Sprint(i)), Weight: 2}}
@@ -156,8 +156,8 @@ func TestFailover_ban_bound(t *testing.T) {
 func TestForeignValue_bans(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := onredis.Open(t, server), server.Client(t)
-	f := New(r, memory.New(), Options{})
+	r, client := stores.Open(t, server), server.Client(t)
+	f := New(r, memory.New(), Behavior{})
 	p := storetest.HourBan(t, "foreign", 1)
 	name := r.BanKey(p, limiter.EncodeKey("k"))
 	far := float64(time.Now().Add(100 * 365 * 24 * time.Hour).UnixMicro())
@@ -215,8 +215,8 @@ func TestUnbanAll_prefix(t *testing.T) {
 	client := server.Client(t)
 	p := storetest.HourBan(t, "prefix", 1)
 	for prefix, similar := range map[string]string{"a*": "ab", "a?": "ab", "[ab]": "a", `a\`: "a", "a[": "a"} {
-		f := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: prefix}), memory.New(), Options{})
-		other := New(onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: similar}), memory.New(), Options{})
+		f := New(stores.OpenWithin(t, server, stores.Patience, limiter.KeyFormat{Prefix: prefix}), memory.New(), Behavior{})
+		other := New(stores.OpenWithin(t, server, stores.Patience, limiter.KeyFormat{Prefix: similar}), memory.New(), Behavior{})
 		for _, g := range []*Store{f, other} {
 			ask(t, g, p, "k", 3)
 		}

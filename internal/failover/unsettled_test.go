@@ -12,18 +12,18 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // awaitingStores returns a store of each kind that awaits refunds.
 func awaitingStores(t *testing.T) []*testStore {
 	t.Helper()
-	stores := testStores(t)
-	for _, s := range stores {
+	all := testStores(t)
+	for _, s := range all {
 		s.SetClock(storetest.Epoch)
 		s.f.awaitsRefunds = true
 	}
-	return stores
+	return all
 }
 
 // TestFailover_AwaitsRefunds takes a limit of 10 by two reservations of 4 and one of 2, and has a request denied
@@ -60,12 +60,21 @@ func TestFailover_AwaitsRefunds(t *testing.T) {
 				p := storetest.RefundingPolicy(t, "awaits", algorithm, 10)
 				key := limiter.EncodeKey(name + algorithm)
 				var reserved [][]limiter.Check
+				unsettled := int64(10)
 				for _, weight := range []int64{4, 4, 2} {
 					reserved = append(reserved, storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: weight, Refundable: true}))
 				}
 				for i, end := range test.ends {
+					unsettled -= reserved[i][0].Weight
 					end(s, reserved[i])
 				}
+				// Another connection may bring the answer of a denial before that of a settlement that Redis ran first.
+				assert.WaitFor(t, "what has ended is settled", func() error {
+					if units := s.f.unsettled.of(&reserved[0][0], clock.Now()); units != unsettled {
+						return fmt.Errorf("%d units are unsettled, want %d", units, unsettled)
+					}
+					return nil
+				})
 				denied := storetest.Decide(t, s, limiter.Check{Policy: p, Key: key, Weight: test.weight, Reserve: test.reserve, Refundable: true})[0].Result
 				assert.ErrorIf(t, denied.Passes() || (denied.RetryAfter == time.Second) != test.soon,
 					"%s, %s, %s: %+v; want it denied, a second: %v", s.Name, algorithm, name, denied, test.soon)
@@ -98,7 +107,7 @@ func TestFailover_AwaitsRefunds_other_answers(t *testing.T) {
 // TestFailover_AwaitsRefunds_in_parallel has four right log-ins at once at a limit of 1, none of which has ended.
 func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 	t.Parallel()
-	f := New(nil, memory.New(), Options{AwaitsRefunds: true})
+	f := New(nil, memory.New(), Behavior{AwaitsRefunds: true})
 	p := storetest.RefundingPolicy(t, "parallel", limiter.SlidingWindowCounter, 1)
 	for round := range 200 {
 		storetest.InParallel(4, func(_ int) {
@@ -117,7 +126,7 @@ func TestFailover_AwaitsRefunds_in_parallel(t *testing.T) {
 func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	f := New(onredis.Open(t, server), memory.New(), Options{AwaitsRefunds: true, LocalFraction: 0.5})
+	f := New(stores.Open(t, server), memory.New(), Behavior{AwaitsRefunds: true, LocalFraction: 0.5})
 	p := storetest.RefundingPolicy(t, "outage", limiter.FixedWindow, 4)
 	there, here := limiter.EncodeKey("there"), limiter.EncodeKey("here")
 	for range 4 {
@@ -136,7 +145,7 @@ func TestFailover_AwaitsRefunds_in_an_outage(t *testing.T) {
 // TestUnsettled_leaves_nothing has units be refunded twice, kept, and drain before they are settled.
 func TestUnsettled_leaves_nothing(t *testing.T) {
 	t.Parallel()
-	f := New(nil, memory.New(), Options{AwaitsRefunds: true})
+	f := New(nil, memory.New(), Behavior{AwaitsRefunds: true})
 	p := storetest.RefundingPolicy(t, "left", limiter.TokenBucket, 10)
 	take := func() []limiter.Check {
 		return storetest.Decide(t, f, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 2, Refundable: true})

@@ -30,7 +30,7 @@ type Queue = waiting.Queue[RunningUnits]
 type WaitingPlace = waiting.Place[RunningUnits]
 
 // NewQueue returns an empty queue for units of running requests of a store.
-func NewQueue(f *Store, options waiting.Options) *Queue { return waiting.NewQueue(turns{f}, options) }
+func NewQueue(f *Store, around waiting.Environment) *Queue { return waiting.NewQueue(turns{f}, around) }
 
 // FailingFor reports whether requests of a key are kept from the shared store.
 func (f *Store) FailingFor(key limiter.EncodedKey) bool {
@@ -41,10 +41,10 @@ func (f *Store) FailingFor(key limiter.EncodedKey) bool {
 	return n.Breaker.Open()
 }
 
-// turns decides the asks of the queue. It implements [waiting.Store].
+// turns decides the asks of the queue. It implements [waiting.Decider].
 type turns struct{ *Store }
 
-// Try implements [waiting.Store]. The shared store is asked in a goroutine, as by a request of its own.
+// Try implements [waiting.Decider]. The shared store is asked in a goroutine, as by a request of its own.
 func (t turns) Try(ask waiting.Ask, answered func(waiting.Answer[RunningUnits])) {
 	if t.shared == nil {
 		answered(t.decideTurnHere(&ask))
@@ -100,10 +100,10 @@ func answerOf(check *limiter.Check, source limiter.Source, claim waiting.Claim, 
 	return waiting.Granted[RunningUnits]{Held: RunningUnits{*check, source, nil}, Free: check.Result.Remaining, Claim: claim}
 }
 
-// Release implements [waiting.Store].
+// Release implements [waiting.Decider].
 func (t turns) Release(held RunningUnits) { t.EndRunning([]limiter.Check{held.Check}) }
 
-// HandOn implements [waiting.Store].
+// HandOn implements [waiting.Decider].
 func (t turns) HandOn(held RunningUnits, units int64) RunningUnits {
 	check := &held.Check
 	if unneeded := int64(check.State.RunningUnits) - units; unneeded > 0 {

@@ -14,9 +14,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // waitingPolicy returns a policy of so many requests at once, for which others wait.
@@ -25,9 +24,10 @@ func waitingPolicy(t testing.TB, limit int64) *limiter.Policy {
 	return storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: limit, Waits: true})
 }
 
-// waits returns a request of the key k that waits for long.
+// waits returns a request of the key k that waits for long: on a machine whose processors are all in use, 120 requests that
+// start one after the other on two nodes took 20 s, and once a minute.
 func waits(p *limiter.Policy, weight int64) waiting.Request {
-	return waiting.Request{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Longest: time.Minute, Most: 1000, FailMode: limiter.FailLocal}
+	return waiting.Request{Policy: p, Key: limiter.EncodeKey("k"), Weight: weight, Longest: 5 * time.Minute, Most: 1000, FailMode: limiter.FailLocal}
 }
 
 // TestQueue_limit has many requests on two nodes wait for few places, by arrival and by value: all start, never more at
@@ -36,15 +36,15 @@ func TestQueue_limit(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	policy := waitingPolicy(t, 5)
-	memory1 := New(nil, memory.New(), Options{})
+	memory1 := New(nil, memory.New(), Behavior{})
 	for name, nodes := range map[string][]*Store{
 		"memory": {memory1},
-		"redis":  {New(onredis.Open(t, server), memory.New(), Options{}), New(onredis.Open(t, server), memory.New(), Options{})},
+		"redis":  {New(stores.Open(t, server), memory.New(), Behavior{}), New(stores.Open(t, server), memory.New(), Behavior{})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var queues []*Queue
 			for _, node := range nodes {
-				queues = append(queues, NewQueue(node, waiting.Options{}))
+				queues = append(queues, NewQueue(node, waiting.Environment{}))
 			}
 			running, handedOn := new(peak), atomic.Int64{}
 			storetest.InParallel(120, func(i int) {
@@ -73,7 +73,7 @@ func TestQueue_limit(t *testing.T) {
 				waiting := queues[i].ByPolicy()["running"]
 				assert.ErrorIf(t, node.Running("running") != 0 || waiting.Count != 0, "%d run, %+v wait", node.Running("running"), waiting)
 				if node.shared != nil {
-					onredis.WaitCounted(t, node.shared, policy, 0)
+					stores.WaitCounted(t, node.shared, policy, 0)
 				}
 			}
 		})
@@ -83,8 +83,8 @@ func TestQueue_limit(t *testing.T) {
 // TestQueue_outage has requests wait while Redis does not answer, by each mode.
 func TestQueue_outage(t *testing.T) {
 	t.Parallel()
-	client := assert.NoError(dial.New(dial.Options{Addresses: []string{"127.0.0.1:1"}, Timeout: 50 * time.Millisecond}))(t)
-	shared := redis.New(client, redis.Options{})
+	client := assert.NoError(dial.New(dial.Connection{Addresses: []string{"127.0.0.1:1"}, Timeout: 50 * time.Millisecond}))(t)
+	shared := redis.New(client, redis.Setup{})
 	t.Cleanup(func() { _ = shared.Close() })
 	for mode, test := range map[limiter.FailMode]struct {
 		starts int
@@ -97,8 +97,8 @@ func TestQueue_outage(t *testing.T) {
 	} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			node := New(shared, memory.New(), Options{})
-			q, r := NewQueue(node, waiting.Options{}), waits(waitingPolicy(t, 2), 1)
+			node := New(shared, memory.New(), Behavior{})
+			q, r := NewQueue(node, waiting.Environment{}), waits(waitingPolicy(t, 2), 1)
 			r.FailMode, r.Longest = mode, 300*time.Millisecond
 			r.Key = limiter.EncodeKey(string(mode))
 			var tickets []*waiting.Ticket[RunningUnits]
@@ -131,8 +131,8 @@ func TestStore_DecideTurn(t *testing.T) {
 	server := redistest.Start(t)
 	policy := waitingPolicy(t, 1)
 	ask := func(q *Queue) *waiting.Ticket[RunningUnits] { return q.Join(waits(policy, 1)) }
-	a, b := New(onredis.Open(t, server), memory.New(), Options{}), New(onredis.Open(t, server), memory.New(), Options{})
-	onA, onB := NewQueue(a, waiting.Options{}), NewQueue(b, waiting.Options{})
+	a, b := New(stores.Open(t, server), memory.New(), Behavior{}), New(stores.Open(t, server), memory.New(), Behavior{})
+	onA, onB := NewQueue(a, waiting.Environment{}), NewQueue(b, waiting.Environment{})
 	first := assert.NoError(ask(onA).Wait(t.Context()))(t)
 	assert.Equal(t, first.Held.Check.Result, limiter.Result{ResetAfter: time.Second}, "the result of the first")
 	second := ask(onB)
@@ -156,7 +156,7 @@ func TestStore_DecideTurn(t *testing.T) {
 		assert.ErrorIf(t, place.Held.Check.Result.Delay != 0, "the result shows a turn: %+v", place.Held.Check.Result)
 		place.End()
 	}
-	onredis.WaitCounted(t, a.shared, policy, 0)
+	stores.WaitCounted(t, a.shared, policy, 0)
 }
 
 // awaitAsks waits until the nodes have asked for places of the key k, and got answers, since now.
@@ -177,8 +177,8 @@ func TestQueue_above(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	policy := waitingPolicy(t, 2)
-	a, b := New(onredis.Open(t, server), memory.New(), Options{}), New(onredis.Open(t, server), memory.New(), Options{})
-	q := NewQueue(a, waiting.Options{})
+	a, b := New(stores.Open(t, server), memory.New(), Behavior{}), New(stores.Open(t, server), memory.New(), Behavior{})
+	q := NewQueue(a, waiting.Environment{})
 	var places []*WaitingPlace
 	for range 2 {
 		places = append(places, assert.NoError(q.Join(waits(policy, 1)).Wait(t.Context()))(t))
@@ -188,7 +188,7 @@ func TestQueue_above(t *testing.T) {
 	b.shared.LetRun(others)
 	assert.Retry(t, "Redis counts three", func() (again bool, seen any) {
 		head := server.Client(t).HGet(t.Context(), "rl:{k}:"+policy.ID, "all").Val()
-		return len(head) != 40 || wire.Double(head, 0) != 3, strconv.Quote(head)
+		return len(head) != 40 || redis.Double(head, 0) != 3, strconv.Quote(head)
 	})
 	awaitAsks(t, server, policy)
 	places[0].End()
@@ -198,7 +198,7 @@ func TestQueue_above(t *testing.T) {
 	place := assert.NoError(third.Wait(t.Context()))(t)
 	place.End()
 	b.shared.EndRunning(others)
-	onredis.WaitCounted(t, a.shared, policy, 0)
+	stores.WaitCounted(t, a.shared, policy, 0)
 }
 
 // TestQueue_forgotten has Redis lose its data: both nodes tell what they run before a request starts that waits.
@@ -206,10 +206,10 @@ func TestQueue_forgotten(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	policy := waitingPolicy(t, 4)
-	a, b := New(onredis.Open(t, server), memory.New(), Options{}), New(onredis.Open(t, server), memory.New(), Options{})
+	a, b := New(stores.Open(t, server), memory.New(), Behavior{}), New(stores.Open(t, server), memory.New(), Behavior{})
 	var places []*WaitingPlace
 	var queued []*waiting.Ticket[RunningUnits]
-	queues := []*Queue{NewQueue(a, waiting.Options{}), NewQueue(b, waiting.Options{})}
+	queues := []*Queue{NewQueue(a, waiting.Environment{}), NewQueue(b, waiting.Environment{})}
 	for i := range 4 {
 		places = append(places, assert.NoError(queues[i%2].Join(waits(policy, 1)).Wait(t.Context()))(t))
 	}
@@ -218,7 +218,7 @@ func TestQueue_forgotten(t *testing.T) {
 	}
 	awaitAsks(t, server, policy)
 	assert.Must(t, server.Client(t).FlushAll(t.Context()).Err())
-	onredis.WaitCounted(t, a.shared, policy, 4)
+	stores.WaitCounted(t, a.shared, policy, 4)
 	awaitAsks(t, server, policy)
 	for i, ticket := range queued {
 		assert.ErrorIf(t, ticket.HasOutcomeWithin(time.Millisecond), "request %d starts beside four that run", i)
@@ -229,5 +229,5 @@ func TestQueue_forgotten(t *testing.T) {
 	for _, ticket := range queued {
 		assert.NoError(ticket.Wait(t.Context()))(t).End()
 	}
-	onredis.WaitCounted(t, a.shared, policy, 0)
+	stores.WaitCounted(t, a.shared, policy, 0)
 }

@@ -24,12 +24,12 @@ func (w answerWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// keptHeaders are those without which no browser gets on from a page that waits: under the site's own
-// Content-Security-Policy it would load no style sheet, and in a cache the page would be that of all.
+// keptHeaders are the headers without which no browser gets on from a page that waits: under the site's own
+// Content-Security-Policy it would load no style sheet, and in a cache the page would be the page of all clients.
 var keptHeaders = []string{"Cache-Control", "Content-Security-Policy", "Content-Type", "Location", "Retry-After", "Set-Cookie"}
 
 // keepFromDeferred has the header of an answer be kept by handlers of headers further out that change headers once they are
-// written: those with > in a Caddyfile, and all of a block that deletes one.
+// written: directives with > in a Caddyfile, and all of a block that deletes a header.
 func keepFromDeferred(w http.ResponseWriter) {
 	var deepest *caddyhttp.ResponseWriterWrapper
 	for layer := w; layer != nil; {
@@ -54,7 +54,7 @@ func keepFromDeferred(w http.ResponseWriter) {
 	deepest.ResponseWriter = kept
 }
 
-// headersPackage is that of Caddy's handler of headers.
+// headersPackage is the package of Caddy's handler of headers.
 const headersPackage = "github.com/caddyserver/caddy/v2/modules/caddyhttp/headers"
 
 // wrappedByHeaders returns what the response writer of a handler of headers writes to; nil of other writers. Caddy exports no

@@ -16,7 +16,7 @@ import (
 // backendTiming is when the handlers behind an exchange were called, and when they answered.
 type backendTiming struct {
 	called   clock.Moment
-	answered clock.Moment  // with the header of the final response; 0: they have written none
+	answered clock.Moment  // with the header of the final response; 0: they have written no header
 	held     time.Duration // before the call, and then between that and the answer
 
 	switched bool // the response begins a WebSocket
@@ -24,12 +24,12 @@ type backendTiming struct {
 }
 
 // newTiming begins a timing as the handlers behind are called.
-func newTiming(d *decision) *backendTiming {
+func newTiming(d *sharedDecision) *backendTiming {
 	return &backendTiming{called: clock.Now(), held: d.few().held}
 }
 
 // end ends the timing with the header of the final response, or with the request.
-func (t *backendTiming) end(d *decision) { t.answered, t.held = clock.Now(), d.few().held-t.held }
+func (t *backendTiming) end(d *sharedDecision) { t.answered, t.held = clock.Now(), d.few().held-t.held }
 
 // backendTime returns how long a backend has worked for the response that has ended. A timing without an end ends now.
 func (x *Exchange) backendTime() time.Duration {
@@ -51,7 +51,7 @@ func (x *Exchange) backendTime() time.Duration {
 // timeOfAnswer returns how long a backend has worked for an answer, for which all handlers have taken the elapsed time. It is
 // 0 where Caddy answers, and no backend was asked but that which says whether a request may go on.
 func (x *Exchange) timeOfAnswer(repl *caddy.Replacer, elapsed time.Duration) time.Duration {
-	timing, proxies := x.pending.timing, x.limiter.proxies.of(x.request)
+	timing, proxies := x.pending.timing, x.limiter.server.proxies(x.request)
 	latency, isAsked := valueOf(repl, proxyLatency).(time.Duration)
 	isAsked = isAsked && any(latency) != x.pending.answered
 	// What panics behind a header has not sent all of it.

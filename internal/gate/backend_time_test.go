@@ -69,9 +69,9 @@ func TestExchange_backendTime(t *testing.T) {
 			timing.answered = now
 		}
 		x := &Exchange{
-			limiter:  &Limiter{proxies: &serverProxies{find: func(*caddyhttp.Server) Proxies { return test.proxies }}},
+			limiter:  &Limiter{server: &ownServer{findProxies: func(*caddyhttp.Server) Proxies { return test.proxies }}},
 			request:  httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody),
-			decision: &decision{rare: &rareDecision{held: 400 * time.Millisecond}},
+			decision: &sharedDecision{rare: &sharedRare{held: 400 * time.Millisecond}},
 			pending:  &pendingWork{response: test.response, timing: timing, answered: test.earlier},
 		}
 		got := x.backendTime()

@@ -8,7 +8,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
@@ -21,16 +20,16 @@ type BodyReading struct {
 	writer  http.ResponseWriter
 	request *http.Request
 
-	body   *requestbody.Body // that was read; nil: none was
-	values *bodyplan.Values  // nil: the body has not been read so far
-	err    error             // why it could not be read
-	failed error             // err, if a placeholder was asked for since the rules asked last
-	unread bodyvalue.Reason  // why a placeholder had no value, since then
-	open   bool              // a placeholder may have the body read
+	body   *requestbody.Body          // that was read; nil: no body was
+	values *bodyvalue.Values          // nil: the body has not been read so far
+	err    error                      // why it could not be read
+	failed error                      // err, if a placeholder was asked for since the rules asked last
+	unread bodyvalue.UnreadableReason // why a placeholder had no value, since then
+	open   bool                       // a placeholder may have the body read
 }
 
-// bodyReadings are those of all limiters that a request meets, in their order. They provide the placeholders of the body.
-// With that of the first limiter, which most requests have alone, they are one piece of memory.
+// bodyReadings are the readings of all limiters that a request meets, in their order. The readings provide the placeholders of the body.
+// With the reading of the first limiter, which most requests have alone, they are one piece of memory.
 type bodyReadings struct {
 	all   []*BodyReading
 	first BodyReading
@@ -82,7 +81,7 @@ const shownLen = 4 << 10
 // placeholder returns the value of a placeholder of the body: for the rules of the limiter that asks, and afterwards what
 // was read. It is empty if nothing was.
 func (a *bodyReadings) placeholder(name string) (any, bool) {
-	if !bodyplan.IsName(name) {
+	if !bodyvalue.IsPlaceholder(name) {
 		return nil, false
 	}
 	for i := len(a.all) - 1; i >= 0; i-- {
@@ -99,7 +98,7 @@ func (a *bodyReadings) placeholder(name string) (any, bool) {
 	return "", true
 }
 
-// exact returns the text of a value as matchers compare it, and keeps why there is none.
+// exact returns the text of a value as matchers compare it, and keeps why there is no value.
 func (b *BodyReading) exact(number int) string {
 	values, err := b.Values()
 	if err != nil {
@@ -117,7 +116,7 @@ func (b *BodyReading) exact(number int) string {
 func (b *BodyReading) Denies(checks []limiter.Check) bool { return b.limiter.Stores.Remembered(checks) }
 
 // Unread implements [rule.Body].
-func (b *BodyReading) Unread() (bodyvalue.Reason, error) {
+func (b *BodyReading) Unread() (bodyvalue.UnreadableReason, error) {
 	reason, err := b.unread, b.failed
 	b.unread, b.failed = bodyvalue.ReasonNone, nil
 	return reason, err
@@ -132,7 +131,7 @@ func (b *BodyReading) Err() error {
 }
 
 // Values implements [rule.Body].
-func (b *BodyReading) Values() (*bodyplan.Values, error) {
+func (b *BodyReading) Values() (*bodyvalue.Values, error) {
 	if b.values == nil && b.err == nil {
 		b.values, b.err = b.read()
 	}
@@ -142,7 +141,7 @@ func (b *BodyReading) Values() (*bodyplan.Values, error) {
 var errSlowBody = errors.New("the request's body did not arrive in time")
 
 // read reads the body, if something of it can be a value.
-func (b *BodyReading) read() (*bodyplan.Values, error) {
+func (b *BodyReading) read() (*bodyvalue.Values, error) {
 	l, r, plan := b.limiter, b.request, b.limiter.Rules.BodyPlan
 	query := r.URL.RawQuery
 	if !requestbody.MayHave(r) {
@@ -158,7 +157,7 @@ func (b *BodyReading) read() (*bodyplan.Values, error) {
 	}
 	reading := l.Bodies.ReadAhead(b.writer, r, shareOf(r), bounds)
 	b.body = reading.Body()
-	switch outcome := reading.Outcome(); outcome {
+	switch outcome := reading.Result(); outcome {
 	case requestbody.Absent:
 		return plan.Absent(query), nil
 	case requestbody.Whole:
@@ -180,7 +179,7 @@ func (b *BodyReading) read() (*bodyplan.Values, error) {
 // mayBeEmpty reports whether a request that has no value, for a reason, may have no body at all, and whether the body's
 // first byte may be waited for. By HTTP/3 no request without a length says whether it has one. A request that says what its
 // body is, by a method that has bodies, may be a call whose client waits for the answer's header before it sends a byte.
-func mayBeEmpty(r *http.Request, reason bodyvalue.Reason) bool {
+func mayBeEmpty(r *http.Request, reason bodyvalue.UnreadableReason) bool {
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
 		return r.ContentLength < 0 && reason == bodyvalue.ReasonNoType

@@ -72,9 +72,9 @@ func goingOnce(r *http.Request) *http.Request {
 }
 
 // challenged counts and logs what became of a challenge.
-func (x *Exchange) challenged(o challenge.Outcome) {
+func (x *Exchange) challenged(o challenge.Result) {
 	x.limiter.Process.Challenged(o)
-	if fields := logFields(x.request); fields != nil {
+	if fields := x.limiter.server.logFields(x.request); fields != nil {
 		fields.Set(zap.String("ratelimit_challenge", string(o)))
 	}
 }
@@ -85,18 +85,18 @@ func isNavigation(r *http.Request) bool {
 	return challenge.IsNavigation(method, r.Header)
 }
 
-// MayWait reports whether a browser that checks deny may be shown the page that waits: a wait helps with each check that
+// MayWait reports whether a browser that is denied may be shown the page that waits: a wait helps with each check that
 // denies.
-func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
+func (l *Limiter) MayWait(made *Decision, pass rule.Pass) bool {
 	if !l.challenges {
 		return false
 	}
 	may := false
-	for i := range q.Checks {
-		if q.Checks[i].Result.Passes() {
+	for i := range made.Checks {
+		if made.Checks[i].Result.Passes() {
 			continue
 		}
-		if may = l.waitHelps(q.Checks[i:i+1], q.Source, pass); !may {
+		if may = l.waitHelps(made.Checks[i:i+1], made.Source, pass); !may {
 			return false
 		}
 	}
@@ -106,15 +106,15 @@ func (l *Limiter) MayWait(q *CheckGroup, pass rule.Pass) bool {
 // waitHelps reports whether a wait helps with a check that a source denies: the client's key has another pass, as the quota is
 // used up for a while; or the pass opens what is reserved.
 func (l *Limiter) waitHelps(denied []limiter.Check, source limiter.Source, pass rule.Pass) bool {
-	r, reason := l.Rules.RuleOf(&denied[0]), rule.ReasonOf(denied, source)
+	r, reason := l.Rules.RuleOf(&denied[0]), limiter.ReasonOf(denied, source)
 	if r.Opens {
-		return reason == rule.ReasonReserve && pass.MayOpen()
+		return reason == limiter.ReasonReserve && pass.MayOpen()
 	}
 	others := r.Challenge.Passes
 	if pass.HasPass() {
 		others--
 	}
-	return others > 0 && reason == rule.ReasonLimit && denied[0].Result.RetryAfter != limiter.Never
+	return others > 0 && reason == limiter.ReasonLimit && denied[0].Result.RetryAfter != limiter.Never
 }
 
 // look returns how the page looks that waits for checks that deny; without any, the first page of the handler.
@@ -135,17 +135,17 @@ func (l *Limiter) look(checks []limiter.Check) challenge.Look {
 
 // showPage answers a denied request with the page that waits. The ticket of the page has another number than the pass
 // that is used up.
-func (x *Exchange) showPage(verdict *Verdict) error {
+func (x *Exchange) showPage(made *Decision) error {
 	l := x.limiter
 	x.challenged(challenge.Shown)
 	x.showQuotas()
 	browser := l.browser(x.request)
 	_, wanted := originalRequest(x.request)
 	query := challenge.CutToken(wanted.RawQuery) // of a request that goes on for one page
-	return browser.Page(answerWriter{x.ResponseWriter, x.noteAnswer}, query, l.look(verdict.Checks), func(number uint16) bool {
-		return !verdict.pass.HasPass() || !slices.ContainsFunc(verdict.Checks, func(c limiter.Check) bool {
+	return browser.Page(answerWriter{x.ResponseWriter, x.noteAnswer}, query, l.look(made.Checks), func(number uint16) bool {
+		return !made.pass.HasPass() || !slices.ContainsFunc(made.Checks, func(c limiter.Check) bool {
 			passes := l.Rules.RuleOf(&c).Challenge
-			return !c.Result.Passes() && passes.Passes > 0 && passes.Of(verdict.pass) == passes.Of(rule.Pass{Number: number})
+			return !c.Result.Passes() && passes.Passes > 0 && passes.Of(made.pass) == passes.Of(rule.Pass{Number: number})
 		})
 	})
 }

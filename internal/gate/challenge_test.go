@@ -21,9 +21,9 @@ func TestChallenge_bound(t *testing.T) {
 	t.Parallel()
 	const window = time.Minute
 	now := int64(1e15)
-	client, err := dial.New(dial.Options{Addresses: []string{redistest.Start(t).Addr}, Timeout: 10 * time.Second})
+	client, err := dial.New(dial.Connection{Addresses: []string{redistest.Start(t).Addr}, Timeout: 10 * time.Second})
 	assert.Must(t, err)
-	remote := redis.New(client, redis.Options{})
+	remote := redis.New(client, redis.Setup{})
 	t.Cleanup(func() { _ = remote.Close() }) // the test is over
 	for name, test := range map[string]struct {
 		store limiter.Store

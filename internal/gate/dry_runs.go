@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,74 +15,72 @@ import (
 // that no request waits longer for them.
 type dryRuns struct {
 	refusals []rule.DryRefusal
-	groups   []CheckGroup
-	asked    []failover.DryRun // of the same groups
+	made     []Decision
+	asked    []failover.DryRun // of the same decisions
 	began    time.Time
 }
 
-// dryRunsOf returns the dry runs of a request, to be decided by [Exchange.ask]; nil if there are none.
+// dryRunsOf returns the dry runs of a request, to be decided by [Exchange.ask]; nil if there are no dry runs.
 func dryRunsOf(e *rule.Evaluation) *dryRuns {
-	groups := DryRuns(e)
-	if len(groups)+len(e.DryRefusals) == 0 {
+	made := DryRuns(e)
+	if len(made)+len(e.DryRefusals) == 0 {
 		return nil
 	}
-	d := &dryRuns{refusals: e.DryRefusals, groups: groups, asked: make([]failover.DryRun, len(groups)), began: time.Now()}
-	for i := range groups {
-		d.asked[i] = failover.DryRun{Checks: groups[i].Checks, Source: groups[i].Source}
+	d := &dryRuns{refusals: e.DryRefusals, made: made, asked: make([]failover.DryRun, len(made)), began: time.Now()}
+	for i := range made {
+		d.asked[i] = failover.DryRun{Checks: made[i].Checks, Source: made[i].Source}
 	}
 	return d
 }
 
-// endDryRuns counts dry runs that were decided, and records those that would have denied.
+// endDryRuns counts dry runs that were decided, and records the dry runs that would have denied.
 func (x *Exchange) endDryRuns(d *dryRuns, input int64) {
 	shared, l := x.decision, x.limiter
 	for i := range d.refusals {
 		l.countDryRefusal(shared, &d.refusals[i])
 	}
 	took := time.Since(d.began)
-	for i := range d.groups {
-		group := &d.groups[i]
-		if d.asked[i].Err == nil { // otherwise the client has left
-			group.Source = d.asked[i].Source
+	for i := range d.made {
+		made, asked := &d.made[i], &d.asked[i]
+		if made.Outcome == "" && asked.Err == nil && asked.Source != "" { // otherwise it is blocked, or the client has left
+			made.Conclude(asked.Source, nil)
 		}
 		if l.countsRunning {
-			x.keepRunning(group.Checks)
+			x.keepRunning(made.Checks)
 		}
-		if group.Source == "" {
+		if made.Outcome == "" {
 			continue
 		}
-		shared.timedOut = shared.timedOut || group.Source == limiter.SourceFallback && l.isTimeout(took)
-		outcome := rule.DryAllowed
-		if !limiter.Allowed(group.Checks) {
-			outcome = rule.DryDenied
-			l.noteDryDenial(shared, group)
+		shared.timedOut = shared.timedOut || made.Source == limiter.SourceFallback && l.isTimeout(took)
+		if made.Outcome == limiter.OutcomeDenied {
+			l.noteDryDenial(shared, made)
 		}
-		x.keepPending(group, input)
-		l.count(group.Checks, outcome, group.Source, d.began)
-		l.countBans(group)
-		if l.Webhook != nil {
-			l.showSigns(group)
+		x.keepPending(made, input)
+		l.count(made.Checks, made, rand.Uint64())
+		l.countBans(made)
+		if l.showsSigns {
+			l.showSigns(made)
 		}
 	}
 	if shared.outcome == "" {
-		shared.outcome = rule.Allowed
+		shared.outcome = limiter.OutcomeAllowed
 	}
 }
 
 // noteDryDenial records a check of a dry-run rule that would have denied.
-func (l *Limiter) noteDryDenial(shared *decision, group *CheckGroup) {
-	check := &group.Checks[0]
+func (l *Limiter) noteDryDenial(shared *sharedDecision, made *Decision) {
+	check := &made.Checks[0]
 	shared.wouldDeny(check.Policy.Name(), check.Result.Banned)
 	if c := l.Logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
-		c.Write(l.describe(check, group.Source, rule.ReasonOf(group.Checks, group.Source))...)
+		c.Write(l.describe(made)...)
 	}
 }
 
 // countDryRefusal counts a refusal by a dry-run rule. No store but this process is involved.
-func (l *Limiter) countDryRefusal(shared *decision, refusal *rule.DryRefusal) {
+func (l *Limiter) countDryRefusal(shared *sharedDecision, refusal *rule.DryRefusal) {
 	policy := refusal.Rule.Policy.Name()
 	shared.wouldDeny(policy, false)
-	l.Counters[refusal.Rule.Index].Count(rule.DryDenied, limiter.SourceMemory)
+	l.Counters[refusal.Rule.Index].Count(limiter.OutcomeDryDenied, limiter.SourceMemory)
 	if c := l.Logger.Check(zap.DebugLevel, "request would be denied"); c != nil {
 		c.Write(zap.String("policy", policy), zap.Error(refusal.Err))
 	}

@@ -64,7 +64,7 @@ func (x *Exchange) reachedNone(err error, failure caddyhttp.HandlerError) bool {
 }
 
 // isSilent reports whether no backend has answered since the handlers behind this one were called. It is false if one may
-// have seen the request: that of a proxy whose handle_response led to where the request ended, or whose error led to the
+// have seen the request: the backend of a proxy whose handle_response led to where the request ended, or whose error led to the
 // error routes of a subroute.
 func (x *Exchange) isSilent() bool {
 	repl := replacerOf(x.request)
@@ -151,13 +151,13 @@ func (x *Exchange) everyTryFailedToConnect() bool {
 		return true
 	}
 	method := x.request.Method
-	return method != http.MethodGet && method != http.MethodConnect && !x.limiter.proxies.of(x.request).Repeat
+	return method != http.MethodGet && method != http.MethodConnect && !x.limiter.server.proxies(x.request).Repeat
 }
 
 // noteEarlier remembers whether a backend answered before the handlers behind this one are called, as that of
 // forward_auth does.
 func (x *Exchange) noteEarlier() {
-	if !x.limiter.proxies.of(x.request).Pass {
+	if !x.limiter.server.proxies(x.request).Pass {
 		return
 	}
 	if repl := replacerOf(x.request); repl != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
@@ -24,8 +23,8 @@ import (
 // Limiter is the rules and options of a handler. [New] makes one.
 type Limiter struct {
 	Rules    *rule.Set
-	Counters []*storepool.Policy // by rule
-	Formats  quotaheader.Formats
+	Counters []*storepool.PolicyStats // by rule
+	Formats  answer.Formats
 	Usage    UsagePath // where clients read their quotas
 
 	// Forwarded looks at the first requests, and CountIfs, by rule, at the first responses that count_if judges. Nil:
@@ -46,14 +45,15 @@ type Limiter struct {
 	Bodies     *requestbody.Account
 	BodyBounds requestbody.Bounds
 
-	Status      int            // of a denial
-	RetryJitter time.Duration  // the most that Retry-After gets longer by
-	Answer      refusal.Answer // how refusals are answered
+	Status          int               // of a denial
+	IsDefaultStatus bool              // the configuration writes none
+	RetryJitter     time.Duration     // the most that Retry-After gets longer by
+	Answer          answer.Preference // how refusals are answered
 
-	// Crawlers identifies those that requests come from. Nil: nothing asks for crawlers.
+	// Crawlers identifies the crawlers that requests come from. Nil: nothing asks for crawlers.
 	Crawlers *Crawlers
 
-	// Challenges signs what browsers bring along that wait. Nil: none does.
+	// Challenges signs what browsers bring along that wait. Nil: no browser waits.
 	Challenges *challenge.Keeper
 
 	// Pages are, by rule, the operator's pages on which browsers wait; nil: the built-in one. Without any all have that.
@@ -75,13 +75,12 @@ type Limiter struct {
 
 	Logger  *zap.Logger
 	LogKeys bool
-	Events  events
 	Process *Process
 
-	// Webhook tells a receiver what happens. Nil: there is none.
-	Webhook Webhook
+	// Listener is told what happens to clients.
+	Listener Listener
 
-	// What the rules use. What none of them uses is not met on the way of a request.
+	// What the rules use. What no rule uses is not met on the way of a request.
 	hasDryRuns    bool // dry_run, or enforce for a part of the keys
 	challenges    bool // challenge: denied browsers may wait
 	bans          bool // ban
@@ -96,42 +95,28 @@ type Limiter struct {
 	notesEarly    bool // dry_run, challenge or wait, of which the decision has notes before there is an outcome
 	isPlain       bool // no header shows a quota, and of the above there are at most ban and notify
 
-	webhookThresholds bool // the webhook tells of fractions of the capacity
+	banSigns, thresholdSigns bool // the listener takes these signs of earlier events
+	showsSigns               bool // it takes one of both
 
 	usageCache *usageCache
-	proxies    *serverProxies
-}
-
-// events reach the listeners of a configuration. No request waits for these.
-type events interface {
-	// Denied reports a denial.
-	Denied(c *limiter.Check, source limiter.Source)
-
-	// Banned reports a ban that begins.
-	Banned(c *limiter.Check, source limiter.Source, dryRun bool)
-
-	// ListensForThresholds reports whether an event of a threshold would reach a listener.
-	ListensForThresholds() bool
-
-	// Threshold reports that the use of a quota has reached a fraction of it, and waits for the listeners.
-	Threshold(c *limiter.Check, mark rule.Fraction, source limiter.Source, dryRun bool)
-
-	// InBackground runs a function that emits events, and reports whether it does: not if too many are running.
-	InBackground(emit func()) bool
+	server     *ownServer
 }
 
 // Process is what the limiters of all configurations share.
 type Process struct {
-	// Held counts the requests that queues hold now, and those that wait for units of running requests.
+	// Held counts the requests that queues hold now, and the requests that wait for units of running requests.
 	Held *waiting.Room
+
+	// Uploads counts the refused requests whose bodies are still read. Nil: none is.
+	Uploads *requestbody.Uploads
 
 	// Thresholds are the marks of quotas that have had their event.
 	Thresholds *clock.EventFilter
 
 	// Challenged counts what became of challenges.
-	Challenged func(challenge.Outcome)
+	Challenged func(challenge.Result)
 
-	// Blocked counts a request that a block for all policies refuses. Nil: none is counted.
+	// Blocked counts a request that a block for all policies refuses. Nil: no request is counted.
 	Blocked func()
 
 	// MemorySeconds records the time that one in [memorySampled] decisions without Redis takes.
@@ -156,19 +141,10 @@ func New(l Limiter) *Limiter {
 	l.notesEarly = l.hasDryRuns || l.challenges || l.waits
 	l.isPlain = l.Formats == 0 && !l.notesEarly && !l.delays && !l.countsRunning && !l.settles && !l.looks
 	l.readsBody = l.Rules.ReadsBody()
-	l.webhookThresholds = l.Webhook != nil && l.Webhook.TellsThresholds()
-	l.usageCache, l.proxies = newUsageCache(), &serverProxies{find: l.FindProxies}
+	if l.Listener != nil {
+		l.banSigns, l.thresholdSigns = l.Listener.TakesSigns()
+		l.showsSigns = l.banSigns || l.thresholdSigns
+	}
+	l.usageCache, l.server = newUsageCache(), &ownServer{findProxies: l.FindProxies}
 	return &l
-}
-
-// describe returns the log fields of a denial by a check, for a reason that a source gave.
-func (l *Limiter) describe(c *limiter.Check, source limiter.Source, reason rule.Reason) []zap.Field {
-	fields := []zap.Field{
-		zap.String("policy", c.Policy.Name()), zap.String("reason", string(reason)), zap.String("source", string(source)),
-		zap.Duration("retry_after", c.Result.RetryAfter),
-	}
-	if l.LogKeys {
-		fields = append(fields, zap.Stringer("key", c.Key))
-	}
-	return fields
 }

@@ -26,23 +26,24 @@ type Proxies struct {
 	Foreign bool
 }
 
-// serverProxies finds what the proxies of a limiter's server may do, at the first request that needs to know: all
-// handlers of the server are provisioned by then, and its routes do not change.
-type serverProxies struct {
-	find  func(*caddyhttp.Server) Proxies
-	found atomic.Pointer[Proxies]
+// ownServer finds what a limiter has to know of its server, at the first request that needs to know: all handlers of the
+// server are provisioned by then, and its routes and logs do not change.
+type ownServer struct {
+	findProxies func(*caddyhttp.Server) Proxies
+	found       atomic.Pointer[Proxies]
+	isUnlogged  atomic.Bool // it has no access log
 }
 
-// of returns what the proxies of a request's server may do.
-func (s *serverProxies) of(r *http.Request) *Proxies {
+// proxies returns what the proxies of a request's server may do.
+func (s *ownServer) proxies(r *http.Request) *Proxies {
 	if found := s.found.Load(); found != nil {
 		return found
 	}
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	if !ok || server == nil || s.find == nil {
+	if !ok || server == nil || s.findProxies == nil {
 		return &Proxies{Repeat: true, Pass: true, Answer: true, Retry: true, Foreign: true}
 	}
-	found := s.find(server)
+	found := s.findProxies(server)
 	s.found.Store(&found)
 	return &found
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/refusal"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestbody"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
@@ -25,40 +24,64 @@ var (
 )
 
 // Deny answers a request that was denied.
-func (x *Exchange) Deny(verdict *Verdict) error {
+func (x *Exchange) Deny(made *Decision) error {
 	l, d := x.limiter, x.decision
-	binding := &verdict.Checks[limiter.Binding(verdict.Checks)]
+	binding := made.Binding()
 	if c := l.Logger.Check(zap.DebugLevel, "request denied"); c != nil {
-		c.Write(l.describe(binding, d.source, d.reason())...)
+		c.Write(l.describe(made)...)
 	}
-	l.Events.Denied(binding, d.source)
+	l.Listener.Denied(Event{Check: binding, Source: made.Source})
 	l.Rules.RuleOf(binding).LookAtDenial(x.request)
 	wait := x.setRetryAfter(l.Status, binding.Result.RetryAfter)
-	d.refusal.values.Deny(verdict.at, wait)
-	var lack refusal.Lack
+	d.refusal.values.Deny(made.at, wait)
+	var lack answer.Lack
 	if l.Formats != 0 && (binding.Result.Remaining > 0 || binding.Result.RetryAfter == limiter.Never) {
-		lack = refusal.LackOf(binding)
+		lack = answer.LackOf(binding)
 	}
 	d.refusal.needed = lack.Needed
-	if l.MayWait(&verdict.CheckGroup, verdict.pass) && isNavigation(x.request) {
-		return x.showPage(verdict)
+	if l.MayWait(made, made.pass) && isNavigation(x.request) {
+		return x.showPage(made)
 	}
 	x.showQuotas()
-	return x.refuse(refusal.Refusal{Cause: causeOf(d.reason()), Status: l.Status, Wait: wait, Checks: verdict.Checks, Lack: lack}, errDenied)
+	return x.refuse(answer.Refusal{
+		Cause: causeOfDenial(made.Reason), Status: l.Status, IsDefault: l.IsDefaultStatus, Wait: wait, Checks: made.Checks, Lack: lack,
+		Unwanted: made.Reason == limiter.ReasonBan || made.Reason == limiter.ReasonBlock,
+	}, errDenied)
+}
+
+// describe returns the log fields of a denial.
+func (l *Limiter) describe(made *Decision) []zap.Field {
+	c := made.Binding()
+	fields := []zap.Field{
+		zap.String("policy", c.Policy.Name()), zap.String("reason", string(made.Reason)), zap.String("source", string(made.Source)),
+		zap.Duration("retry_after", c.Result.RetryAfter), zap.Int64("limit", c.Policy.Capacity()),
+	}
+	if c.Result.Remaining != limiter.Unknown {
+		fields = append(fields, zap.Int64("remaining", c.Result.Remaining))
+	}
+	if l.LogKeys {
+		fields = append(fields, zap.Stringer("key", c.Key))
+	}
+	return fields
 }
 
 // setRetryAfter sets Retry-After, and settles the checks of dry runs by the refusal's status, as by any response. The
 // wait comes from
 //
-//	a denial                    the result of the check that binds. The source and the reason of the denial, in
-//	                            the log and the placeholders, say who made the result: Redis or the memory by the
-//	                            algorithm or by a ban, a remembered denial, an override by its end
+//	a denial                    the result of the check that binds. The decision's source, which placeholders and the debug line show,
+//	                            says who denied: redis, or memory and fallback in this process, by the kernel of the
+//	                            algorithm, by a ban, or by the second of a request that ends soon (kernel.RunningHint);
+//	                            deny_cache by an earlier answer, less its age; override by the block's end
+//	                            in its place 1 s: if a store has decided and refunds of this node may let the request
+//	                            pass (internal/failover/unsettled.go), if in_flight is full (looks.go there), if a
+//	                            wait for units was in vain (waiting.go), on the page that waits (internal/challenge)
 //	a store that fails          the time of the next attempt to reach it
+//	no room for a body          requestbody.RetryAfter
 //
-// and gets the jitter in [quotaheader.SetRefusal].
-func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait quotaheader.Wait) {
+// and gets the jitter in [answer.SetRefusal].
+func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait answer.Wait) {
 	values := &x.decision.ofRefusal().values
-	wait = quotaheader.SetRefusal(x.Header(), x.request.Header, after, x.limiter.RetryJitter, values)
+	wait = answer.SetRefusal(x.Header(), x.request.Header, after, x.limiter.RetryJitter, values)
 	if x.pending != nil {
 		x.settleByStatus(status)
 	}
@@ -66,15 +89,15 @@ func (x *Exchange) setRetryAfter(status int, after time.Duration) (wait quotahea
 	return wait
 }
 
-// causeOf returns the cause of a denial, by its reason.
-func causeOf(reason rule.Reason) refusal.Cause {
+// causeOfDenial returns the cause of a denial, by its reason.
+func causeOfDenial(reason limiter.Reason) answer.Cause {
 	switch reason {
-	case rule.ReasonBan:
-		return refusal.Banned
-	case rule.ReasonMaxConcurrent:
-		return refusal.Crowded
+	case limiter.ReasonBan:
+		return answer.Banned
+	case limiter.ReasonMaxConcurrent:
+		return answer.Crowded
 	}
-	return refusal.Limited
+	return answer.Limited
 }
 
 // Delay holds an allowed request until the queues of its policies let it pass. Too many held requests, and a client that
@@ -103,9 +126,9 @@ func (x *Exchange) abortDelay(err error) error {
 	return err
 }
 
-// RefuseUndecided answers a request that no store decided: its client left or its time was up, or the store failed and
+// AnswerWithoutDecision answers a request that no store decided: its client left or its time was up, or the store failed and
 // the fail mode is closed.
-func (x *Exchange) RefuseUndecided(err error) error {
+func (x *Exchange) AnswerWithoutDecision(err error) error {
 	switch {
 	case rule.IsRefusal(err):
 		x.settleByRefusal(err)
@@ -122,7 +145,7 @@ func (x *Exchange) RefuseUndecided(err error) error {
 	_, probe := x.stores.Failing()
 	wait := x.setRetryAfter(http.StatusServiceUnavailable, probe)
 	x.showQuotas()
-	return x.refuse(refusal.Refusal{Cause: refusal.Unavailable, Status: http.StatusServiceUnavailable, Wait: wait}, errUnavailable)
+	return x.refuse(answer.Refusal{Cause: answer.Unavailable, Status: http.StatusServiceUnavailable, Wait: wait}, errUnavailable)
 }
 
 // Refuse ends a request with an error, without a decision. Errors that are no refusals, such as a matcher's, go to the
@@ -138,9 +161,9 @@ func (x *Exchange) Refuse(err error) error {
 	if d := x.knownDecision(); d != nil {
 		d.refused = true
 	}
-	r := refusal.Refusal{Cause: refusal.CauseOf(coded.StatusCode), Status: coded.StatusCode}
+	r := answer.Refusal{Cause: answer.CauseOfStatus(coded.StatusCode), Status: coded.StatusCode}
 	if errors.Is(coded.Err, rule.ErrNoRoom) || errors.Is(coded.Err, waiting.ErrExit) || errors.Is(coded.Err, waiting.ErrNoRoom) {
-		r.Wait = quotaheader.SetRefusal(x.Header(), x.request.Header, requestbody.RetryAfter, x.limiter.RetryJitter, nil)
+		r.Wait = answer.SetRefusal(x.Header(), x.request.Header, requestbody.RetryAfter, x.limiter.RetryJitter, nil)
 	}
 	return x.refuse(r, errors.Unwrap(coded.Err))
 }
@@ -148,7 +171,7 @@ func (x *Exchange) Refuse(err error) error {
 // fail ends a request with an error, which Caddy's error routes answer. If the handler is in an error route itself, the
 // status is written here: Caddy would answer with the status of the error that the route handles.
 func (x *Exchange) fail(err error) error {
-	refusal.DropPage(x.Header())
+	answer.DropPage(x.Header())
 	failure := caddyhttp.HandlerError{}
 	if !x.isInErrorRoutes() || !errors.As(err, &failure) {
 		return err
@@ -161,24 +184,28 @@ func (x *Exchange) fail(err error) error {
 // refuse answers a request with a refusal in its form. An error is returned only if error routes can answer the error:
 // Caddy first describes the whole request for its error log, even if the log is off, which costs a quarter of the
 // throughput of a flood.
-func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
-	q := refusal.Request{Header: x.request.Header}
+func (x *Exchange) refuse(r answer.Refusal, reason error) error {
+	q := answer.Request{Header: x.request.Header}
 	q.Method, q.URL = originalRequest(x.request)
-	answer := x.limiter.Answer
-	byErrorRoutes := answer == refusal.AnswerDefault && x.canErrorRoutesAnswer(r.Status)
-	if !byErrorRoutes && q.Method == http.MethodPost && answer.ReadsCall(q, r) {
+	preference := x.limiter.Answer
+	byErrorRoutes := preference == answer.AnswerDefault && x.canErrorRoutesAnswer(r.Status)
+	if !byErrorRoutes && q.Method == http.MethodPost && preference.ReadsCall(q, r) {
 		q.Call = x.call()
 	}
 	x.answerAtOnce()
-	form := answer.Form(q, r)
+	form := preference.Form(q, r)
 	if form == nil || byErrorRoutes && !form.GoesFirst(r) {
 		return x.fail(rule.Refuse(r.Status, reason))
 	}
-	var values *refusal.Values
-	if d, status := x.decision, form.Status(r); d != nil { // Refuse has looked for that of another handler
+	var values *answer.FormValues
+	if d, status := x.decision, form.Status(r); d != nil { // Refuse has looked for the decision of another handler
 		refused := d.ofRefusal()
 		refused.answered, values = refusalAnswer{form, status, r.Status}, &refused.ofAnswer
 		d.answered = uint16(status)
+	}
+	if x.request.ProtoMajor == 1 && x.request.ContentLength != 0 {
+		x.answerUpload(form, q, r, values)
+		return nil
 	}
 	form.Write(x.ResponseWriter, q, r, values)
 	return nil
@@ -188,8 +215,7 @@ func (x *Exchange) refuse(r refusal.Refusal, reason error) error {
 // Caddy's reader of the body net/http does not see that nothing of the body has been read: it would wait for a part of the
 // body before it answers, and the client for the answer.
 func (x *Exchange) answerAtOnce() {
-	r := x.request
-	if _, isRead := r.Body.(*requestbody.Body); !isRead && r.ProtoMajor == 1 && r.ContentLength != 0 && len(r.Header["Expect"]) > 0 {
+	if r := x.request; r.ProtoMajor == 1 && r.ContentLength != 0 && x.isBodyAwaited() {
 		x.Header().Set("Connection", "close")
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
 )
@@ -25,13 +25,14 @@ type Exchange struct {
 	limiter  *Limiter
 	request  *http.Request
 	repl     *caddy.Replacer     // of the request; nil outside of Caddy
-	decision *decision           // of the request; nil: this limiter has not asked for one
-	writer   *quotaWriter        // that the decision is a part of; nil: it is a part of none, or another limiter's
-	values   *quotaheader.Values // in one piece with the decision; nil: there are none, or another limiter has them
+	vars     map[string]any      // of the request; nil outside of Caddy, and before its evaluation
+	decision *sharedDecision     // of the request; nil: this limiter has not asked for one
+	writer   *quotaWriter        // that the decision is a part of; nil: no writer is there, or it is another limiter's
+	values   *answer.QuotaValues // in one piece with the decision; nil: there are no values, or another limiter has them
 	stores   *storepool.Stores   // that decide, while the exchange uses them
 	pending  *pendingWork        // what ends with the response or the request; nil: nothing does
 
-	body  *BodyReading           // nil: the limiter's rules need none
+	body  *BodyReading           // nil: the limiter's rules need no body
 	place *failover.WaitingPlace // that ends with the request, as pending does; nil: the request has not waited
 
 	setsHeaders bool // this is the outermost limiter that shows quotas
@@ -40,6 +41,7 @@ type Exchange struct {
 	lasts bool // the exchange may be referred to after its end
 
 	checks [1]limiter.Check // memory that most requests need
+	more   []limiter.Check  // memory for several, which stays with the exchange; empty: this request has not used it
 }
 
 // NewExchange begins the exchange of a request.
@@ -53,7 +55,7 @@ func (l *Limiter) NewExchange(w http.ResponseWriter, r *http.Request) *Exchange 
 	return x
 }
 
-// exchanges are those that have ended, for later requests.
+// exchanges are the exchanges that have ended, for later requests.
 var exchanges sync.Pool
 
 // Action says what has to happen with a request at a limiter.
@@ -73,7 +75,7 @@ const (
 // request is refused.
 func (x *Exchange) Evaluate(e *rule.Evaluation) (Action, error) {
 	l := x.limiter
-	if x.request.RemoteAddr == includeAddr && isInclude(x.request) {
+	if from := x.request.RemoteAddr; from == includeAddr && isInclude(x.request) {
 		return NotLimited, nil
 	}
 	if l.Forwarded != nil {
@@ -82,7 +84,11 @@ func (x *Exchange) Evaluate(e *rule.Evaluation) (Action, error) {
 	if rules := len(l.Rules.Rules); rules <= len(x.checks) {
 		e.Enforced = x.checks[:0]
 	} else {
-		e.Enforced = make([]limiter.Check, 0, min(rules, 4)) // many rules may not select the request
+		if cap(x.more) == 0 {
+			x.more = make([]limiter.Check, 4) // many rules may not select the request
+		}
+		x.more = x.more[:min(rules, cap(x.more))]
+		e.Enforced = x.more[:0]
 	}
 	if l.Crawlers != nil {
 		e.Crawler = l.Crawlers.Identify(x.request, x.repl).Crawler()
@@ -93,6 +99,9 @@ func (x *Exchange) Evaluate(e *rule.Evaluation) (Action, error) {
 		e.Body = x.body
 	}
 	action, err := l.Evaluate(x.request, x.repl, e)
+	if x.vars = e.Vars; x.vars == nil && (action != NotLimited || l.ShowsDecision) {
+		x.vars, _ = x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+	}
 	if l.ShowsDecision && (action == NotLimited || action == Refused) {
 		x.decisionOf() // whose placeholders are empty, unless another handler has decided
 	}
@@ -138,29 +147,28 @@ func (l *Limiter) Evaluate(r *http.Request, repl *caddy.Replacer, e *rule.Evalua
 
 // decisionOf returns the decision that the handlers of a request share, and creates it on first use. From then on its
 // placeholders are set.
-func (x *Exchange) decisionOf() *decision {
+func (x *Exchange) decisionOf() *sharedDecision {
 	if x.decision != nil {
 		return x.decision
 	}
-	vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
-	return x.decisionAbout(Undecided, vars)
+	return x.decisionAbout(false)
 }
 
-// decisionAbout is [Exchange.decisionOf] at the moment of an outcome, by the variables of the request, which are nil outside
-// of Caddy. A new decision is one piece of memory with what that outcome needs of the response.
-func (x *Exchange) decisionAbout(outcome rule.Outcome, vars map[string]any) *decision {
+// decisionAbout is [Exchange.decisionOf] as a request goes on or is refused. A new decision is one piece of memory with what the
+// response then needs.
+func (x *Exchange) decisionAbout(refused bool) *sharedDecision {
 	if x.decision != nil {
 		return x.decision
 	}
-	switch earlier := vars[decisionVar].(type) {
-	case *decision:
+	switch earlier := x.vars[decisionVar].(type) {
+	case *sharedDecision:
 		x.decision = earlier
 		return earlier
 	case passed:
 		x.decision = earlier.decision()
 	default:
 		switch {
-		case outcome == rule.Denied || outcome == rule.FailedClosed:
+		case refused:
 			made := new(refusedDecision)
 			made.decision.refusal = &made.refusal
 			x.decision, x.values = &made.decision, &made.values
@@ -168,23 +176,22 @@ func (x *Exchange) decisionAbout(outcome rule.Outcome, vars map[string]any) *dec
 			x.writer = new(quotaWriter)
 			x.decision, x.values = &x.writer.decision, &x.writer.values
 		default:
-			x.decision = new(decision)
+			x.decision = new(sharedDecision)
 		}
 		if x.repl != nil {
 			x.repl.Map(x.decision.placeholder)
 		}
 	}
-	if vars != nil {
-		vars[decisionVar] = x.decision
+	if x.vars != nil {
+		x.vars[decisionVar] = x.decision
 	}
 	return x.decision
 }
 
-// knownDecision returns the decision about the request; nil if no handler has made one, or none that can change.
-func (x *Exchange) knownDecision() *decision {
+// knownDecision returns the decision about the request; nil if no handler has made a decision, or no decision that can change.
+func (x *Exchange) knownDecision() *sharedDecision {
 	if x.decision == nil {
-		vars, _ := x.request.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
-		x.decision, _ = vars[decisionVar].(*decision)
+		x.decision, _ = x.vars[decisionVar].(*sharedDecision)
 	}
 	return x.decision
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -61,7 +61,7 @@ func (x *Exchange) Next(next caddyhttp.Handler) error {
 
 // showQuotas sets the headers that show the quotas.
 func (x *Exchange) showQuotas() {
-	var refusal *quotaheader.RefusalValues
+	var refusal *answer.RefusalValues
 	if d := x.decision; d.refusal != nil {
 		refusal = &d.refusal.values
 	}
@@ -77,16 +77,16 @@ func (x *Exchange) PassExempt(e *rule.Evaluation, next caddyhttp.Handler) error 
 // noteExempt notes that the request goes on because it is exempt, by a source.
 func (x *Exchange) noteExempt(source limiter.Source) {
 	d := x.decisionOf()
-	d.outcome, d.source = rule.Exempt, source
-	if fields := logFields(x.request); fields != nil {
+	d.outcome, d.source = limiter.OutcomeExempt, source
+	if fields := x.limiter.server.logFields(x.request); fields != nil {
 		d.log(fields)
 	}
 }
 
-// exemptSource returns the source of an exemption, which is that of an override or has none.
+// exemptSource returns the source of an exemption: an override, or empty where the configuration exempts.
 func exemptSource(byOverride bool) limiter.Source {
 	if byOverride {
-		return rule.SourceOverride
+		return limiter.SourceOverride
 	}
 	return ""
 }
@@ -106,7 +106,10 @@ func (x *Exchange) End() {
 	}
 	x.releaseIfIdle()
 	if !x.lasts && x.pending == nil {
+		more := x.more
+		clear(more)
 		*x = Exchange{}
+		x.more = more[:0]
 		if !poisonsExchanges {
 			exchanges.Put(x)
 		}
@@ -189,7 +192,7 @@ var copyBuffers sync.Pool
 func (x *Exchange) hidesSent() bool { return x.request.ProtoMajor >= 2 }
 
 // countSent counts n bytes that were sent of a piece of the body. The error of a body that a response must not have is
-// none of the client.
+// no error of the client.
 func (x *Exchange) countSent(n, length int64, err error) {
 	work := x.pending
 	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
@@ -209,21 +212,21 @@ func (x *Exchange) FlushError() error {
 	return http.NewResponseController(x.ResponseWriter).Flush()
 }
 
-// quotaWriter is the response writer of a request on whose response nothing but the headers of quotas depends. It is one
-// piece of memory with the decision that it shows. Whatever has it may go on to use it after the request, as with any
+// quotaWriter carries the shared decision in one allocation with the response writer, as TestRequest_memory holds: of a request on
+// whose response nothing but the headers of quotas depends. Whatever has it may go on to use it after the request, as with any
 // response writer, which is why it is not used again.
 type quotaWriter struct {
 	caddyhttp.ResponseWriterWrapper
-	decision decision
+	decision sharedDecision
 	request  *http.Request // nil: the headers are set
-	values   quotaheader.Values
+	values   answer.QuotaValues
 }
 
 // showQuotas sets the headers, once.
 func (w *quotaWriter) showQuotas() {
 	if r := w.request; r != nil {
 		w.request = nil
-		var refusal *quotaheader.RefusalValues
+		var refusal *answer.RefusalValues
 		if d := &w.decision; d.refusal != nil { // by a handler behind this one
 			refusal = &d.refusal.values
 		}

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math/rand/v2"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2"
@@ -23,22 +24,22 @@ type Settlement struct {
 	Told   bool  // no fallback takes the place of the cost
 }
 
-// keepPending remembers the checks of a group whose cost is known only after the response. For all others it emits
-// threshold events now.
-func (x *Exchange) keepPending(group *CheckGroup, input int64) {
+// keepPending remembers the checks whose cost is known only after the response. For all others it emits threshold events
+// now.
+func (x *Exchange) keepPending(made *Decision, input int64) {
 	l := x.limiter
-	for i := 0; l.settles && i < len(group.Checks); i++ {
-		if p, waits := l.Pending(group, i); waits {
+	for i := 0; l.settles && i < len(made.Checks); i++ {
+		if p, waits := l.Pending(made, i); waits {
 			work := x.work()
 			work.checks, work.response.Input = append(work.checks, p), input
 		}
 	}
-	l.notifyTakes(group)
+	l.notifyTakes(made)
 }
 
 // keepRunning keeps checks that were decided together until the request ends, if one of them counts running
 // requests: until the handlers behind this one have returned, which those of streams and of proxied WebSockets do
-// when these end. Those of a request that was denied end as well: they have nothing to return.
+// when these end. The checks of a request that was denied end as well: they have nothing to return.
 func (x *Exchange) keepRunning(checks []limiter.Check) {
 	counts := false
 	for i := range checks {
@@ -104,8 +105,8 @@ func isTunnel(r *http.Request) bool {
 	return behind == http.StatusSwitchingProtocols
 }
 
-// settleByStatus settles the checks that need not wait for the end of the response, by its status and header: those
-// that count_if does not count, those without a cost, and all if the response comes from no backend. A response without a
+// settleByStatus settles the checks that need not wait for the end of the response, by its status and header: checks
+// that count_if does not count, checks without a cost, and all if the response comes from no backend. A response without a
 // status (0) counts.
 func (x *Exchange) settleByStatus(status int) {
 	work := x.pending
@@ -163,7 +164,7 @@ func (x *Exchange) settleUnanswered(err error) {
 }
 
 // endPending settles the checks that are left, by the response as it is, and ends the request for the policies that
-// count it as running. A response that began before a handler further in refused the request is none of the refusal.
+// count it as running. A response that began before a handler further in refused the request is not the response of the refusal.
 func (x *Exchange) endPending() {
 	work, response := x.pending, &x.pending.response
 	if len(work.checks) > 0 {
@@ -239,7 +240,7 @@ func (p *PendingCheck) counts(response *rule.Response) bool {
 func (x *Exchange) apply(s *Settlement) {
 	l, counters, taken := x.limiter, x.limiter.Counters[s.Rule.Index], s.Check.Weight
 	if used := limiter.Taken(&s.Check) + limiter.SettleTo(&s.Check, s.Cost).Units; used != 0 || s.Check.Takes() {
-		counters.Used.Add(s.Check.Key, used)
+		counters.Used.Add(s.Check.Key, used, rand.Uint64())
 	}
 	x.stores.Settle(s.Check, s.Cost, s.Source)
 	switch {

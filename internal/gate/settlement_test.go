@@ -37,8 +37,8 @@ func TestLimiter_Follow(t *testing.T) {
 	} {
 		test.rule.Policy, test.rule.Numbers.Weight = policy, 100
 		l := New(Limiter{Rules: rule.NewSet([]rule.Rule{test.rule})})
-		q := CheckGroup{Checks: []limiter.Check{{Policy: policy, Weight: 100}}}
-		passed, waits := l.Pending(&q, 0)
+		made := Decision{Checks: []limiter.Check{{Policy: policy, Weight: 100}}}
+		passed, waits := l.Pending(&made, 0)
 		assert.FatalIf(t, !waits, "%s: nothing waits for the response", name)
 		response := rule.Response{Request: httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody), Status: test.status, Begun: true, Bytes: test.bytes}
 		effect, waits := l.Settle(&passed, &response)

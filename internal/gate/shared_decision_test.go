@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // TestDecision_reason follows a request that is denied, and then passes a limit of the error routes.
@@ -21,23 +20,25 @@ func TestDecision_reason(t *testing.T) {
 	passes := []limiter.Check{{Policy: policy}}
 	denies := []limiter.Check{{Policy: policy, Result: limiter.Result{RetryAfter: time.Second}}}
 	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), caddyhttp.ExtraLogFieldsCtxKey, new(caddyhttp.ExtraLogFields)), http.MethodGet, "/", nil)
-	d := &decision{}
-	add := func(checks []limiter.Check, o rule.Outcome) {
-		d.note(&Verdict{CheckGroup: CheckGroup{Checks: checks, Source: limiter.SourceMemory}, Outcome: o}, 0)
+	d := &sharedDecision{}
+	add := func(checks []limiter.Check) {
+		made := Decision{Checks: checks}
+		made.Conclude(limiter.SourceMemory, nil)
+		d.note(&made, 0)
 	}
 	for _, step := range []struct {
 		name   string
 		decide func()
 		want   string
 	}{
-		{"allowed", func() { add(passes, rule.Allowed) }, ""},
-		{"denied", func() { add(denies, rule.Denied) }, "limit"},
-		{"banned", func() { d.ofRefusal().reason = rule.ReasonBan }, "ban"},
-		{"allowed after the denial", func() { add(passes, rule.Allowed) }, ""},
-		{"undecided after the denial", func() { d.note(&Verdict{Outcome: rule.FailedClosed, Err: limiter.ErrUndecided}, 0) }, ""},
+		{"allowed", func() { add(passes) }, ""},
+		{"denied", func() { add(denies) }, "limit"},
+		{"banned", func() { d.ofRefusal().reason = limiter.ReasonBan }, "ban"},
+		{"allowed after the denial", func() { add(passes) }, ""},
+		{"undecided after the denial", func() { d.note(&Decision{Outcome: limiter.OutcomeFailedClosed, Err: limiter.ErrUndecided}, 0) }, ""},
 	} {
 		step.decide()
-		d.log(logFields(r))
+		d.log(new(ownServer).logFields(r))
 		if got, found := d.placeholder(placeholderPrefix + "reason"); got != step.want || !found {
 			t.Errorf("%s: {%sreason} is %v, want %q", step.name, placeholderPrefix, got, step.want)
 		}

@@ -11,54 +11,48 @@ import (
 
 // notifyTakes emits the threshold events of takes that passed. A take that the response may refund has its events once
 // the response lets it stay; an estimate once its cost is known; a look when it is charged.
-func (l *Limiter) notifyTakes(group *CheckGroup) {
+func (l *Limiter) notifyTakes(made *Decision) {
 	if !l.notifies {
 		return
 	}
-	for i := range group.Checks {
-		if c := &group.Checks[i]; !c.Refundable && c.Takes() {
-			l.notifyTake(c, l.Rules.RuleOf(c), group.Source, group.DryRun)
+	for i := range made.Checks {
+		if c := &made.Checks[i]; !c.Refundable && c.Takes() {
+			l.notifyTake(c, l.Rules.RuleOf(c), made.Source, made.DryRun)
 		}
 	}
 }
 
 // notifyTake emits the threshold events of a take that stays.
 func (l *Limiter) notifyTake(c *limiter.Check, r *rule.Rule, s limiter.Source, dryRun bool) {
-	if len(r.Notify) == 0 || !c.Result.Passes() || c.Result.Remaining == limiter.Unknown || !l.tellsThresholds() {
+	if len(r.Notify) == 0 || !c.Result.Passes() || c.Result.Remaining == limiter.Unknown || !l.Listener.ListensForThresholds() {
 		return
 	}
 	marks := l.reachedMarks(c, r, s)
 	if len(marks) == 0 {
 		return
 	}
-	l.tellThresholds(c, marks, s, dryRun)
-	if l.Events.ListensForThresholds() {
-		check := *c
-		if !l.Events.InBackground(func() { l.emitThresholds(&check, marks, s, dryRun) }) && !l.webhookThresholds {
-			l.forgetMarks(c, marks)
-		}
+	check := *c // which the listener keeps
+	if !l.Listener.Thresholds(Event{Check: &check, Source: s, DryRun: dryRun}, marks, quietTime(c)) {
+		l.forgetMarks(c, marks)
 	}
-}
-
-// tellsThresholds reports whether an event of a threshold would reach a listener or a webhook.
-func (l *Limiter) tellsThresholds() bool {
-	return l.webhookThresholds || l.Events.ListensForThresholds()
 }
 
 // notifyCost emits the threshold events of units that a settlement has charged.
 func (l *Limiter) notifyCost(stores *storepool.Stores, passed *PendingCheck, units int64) {
-	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.tellsThresholds() || !stores.Retain() {
+	if len(passed.Rule.Notify) == 0 || units <= 0 || !l.Listener.ListensForThresholds() || !stores.Retain() {
 		return
 	}
-	if copied := *passed; !l.Events.InBackground(func() { l.notifySettled(stores, &copied, units) }) {
+	copied := *passed
+	event := Event{Check: &copied.Check, Source: passed.Source, DryRun: passed.DryRun}
+	if !l.Listener.ThresholdsLater(event, func() ([]rule.Fraction, time.Duration) { return l.settledMarks(stores, &copied, units) }) {
 		stores.End()
 	}
 }
 
-// notifySettled emits the threshold events of a settlement, in the background. A settlement has no answer, which is why
-// the quota is read afterwards. What other requests took in between counts as charged; their own events come first. The
-// use of the stores ends before listeners are waited for.
-func (l *Limiter) notifySettled(stores *storepool.Stores, passed *PendingCheck, units int64) {
+// settledMarks returns the marks that a check has reached by a settlement, and for how long they are quiet. A settlement has no
+// answer, which is why the quota is read afterwards. What other requests took in between counts as charged; their own events come
+// first. The use of the stores ends before listeners are waited for.
+func (l *Limiter) settledMarks(stores *storepool.Stores, passed *PendingCheck, units int64) ([]rule.Fraction, time.Duration) {
 	c := &passed.Check
 	c.Weight, c.Peek = units, true
 	var err error
@@ -69,13 +63,9 @@ func (l *Limiter) notifySettled(stores *storepool.Stores, passed *PendingCheck, 
 	}
 	stores.End()
 	if err != nil {
-		return
+		return nil, 0
 	}
-	marks := l.reachedMarks(c, passed.Rule, passed.Source)
-	l.tellThresholds(c, marks, passed.Source, passed.DryRun)
-	if l.Events.ListensForThresholds() {
-		l.emitThresholds(c, marks, passed.Source, passed.DryRun)
-	}
+	return l.reachedMarks(c, passed.Rule, passed.Source), quietTime(c)
 }
 
 // reachedMarks returns the marks of a rule that a check has reached by its units, unless the marks had an event in this
@@ -108,13 +98,6 @@ func markName(c *limiter.Check, mark rule.Fraction) []string {
 func reachesMark(c *limiter.Check, mark rule.Fraction, capacity int64) bool {
 	used, at := capacity-c.Unused(), mark.Of(capacity)
 	return used >= at && (used-c.Weight < at || c.Policy.LongestLease() > 0)
-}
-
-// emitThresholds emits the events of marks that a check has reached.
-func (l *Limiter) emitThresholds(c *limiter.Check, marks []rule.Fraction, s limiter.Source, dryRun bool) {
-	for _, mark := range marks {
-		l.Events.Threshold(c, mark, s, dryRun)
-	}
 }
 
 // quietTime returns for how long a mark of a quota has no further event: until the end of a fixed window, for the node

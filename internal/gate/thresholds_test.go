@@ -13,19 +13,21 @@ import (
 )
 
 // slowListener is a listener that does not return before it is told to.
-type slowListener struct{ begun, end chan struct{} }
-
-func (slowListener) Denied(*limiter.Check, limiter.Source)       {}
-func (slowListener) Banned(*limiter.Check, limiter.Source, bool) {}
-func (slowListener) ListensForThresholds() bool                  { return true }
-
-func (l slowListener) Threshold(*limiter.Check, rule.Fraction, limiter.Source, bool) {
-	close(l.begun)
-	<-l.end
+type slowListener struct {
+	Listener
+	begun, end chan struct{}
 }
 
-func (slowListener) InBackground(emit func()) bool {
-	go emit()
+func (slowListener) ListensForThresholds() bool { return true }
+func (slowListener) TakesSigns() (_, _ bool)    { return false, false }
+
+func (l slowListener) ThresholdsLater(_ Event, find func() ([]rule.Fraction, time.Duration)) bool {
+	go func() {
+		if marks, _ := find(); len(marks) > 0 {
+			close(l.begun)
+			<-l.end
+		}
+	}()
 	return true
 }
 
@@ -38,8 +40,8 @@ func TestNotifyCost_slowListener(t *testing.T) {
 	check := limiter.Check{Policy: policy, Key: limiter.EncodeKey("a"), Weight: 10}
 	assert.NoError(stores.Decide(t.Context(), []limiter.Check{check}))(t)
 	marks := assert.NoError(rule.ParseMarks([]float64{100}))(t)
-	listener := slowListener{make(chan struct{}), make(chan struct{})}
-	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Events: listener, Process: &Process{Thresholds: clock.NewEventFilter()}})
+	listener := slowListener{begun: make(chan struct{}), end: make(chan struct{})}
+	l := New(Limiter{Rules: rule.NewSet([]rule.Rule{{Policy: policy, Notify: marks}}), Stores: stores, Listener: listener, Process: &Process{Thresholds: clock.NewEventFilter()}})
 	l.notifyCost(stores, &PendingCheck{Check: check, Rule: &l.Rules.Rules[0], Source: limiter.SourceMemory}, 10)
 	<-listener.begun
 	last := stores.EndUse()

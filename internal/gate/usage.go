@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/answer"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/quotaheader"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
@@ -24,14 +24,14 @@ func (x *Exchange) AnswerUsage(e *rule.Evaluation) error {
 	x.acquireStores()
 	answer, err := x.lookAt(e.Enforced)
 	if err != nil {
-		return x.RefuseUndecided(err)
+		return x.AnswerWithoutDecision(err)
 	}
-	d.outcome, d.source = rule.Allowed, answer.source
+	d.outcome, d.source = limiter.OutcomeAllowed, answer.source
 	if len(answer.checks) == 0 && (action == Exempt || e.Exempted) {
-		d.outcome = rule.Exempt
+		d.outcome = limiter.OutcomeExempt
 	}
 	d.quotas.Record(answer.checks, l.Formats, answer.at)
-	if fields := logFields(x.request); fields != nil {
+	if fields := x.limiter.server.logFields(x.request); fields != nil {
 		d.log(fields)
 	}
 	return x.writeUsage(answer)
@@ -51,7 +51,7 @@ func (x *Exchange) peek(checks []limiter.Check) (limiter.Source, error) {
 	sources, errs := make([]limiter.Source, len(checks)), make([]error, len(checks))
 	peek := func(i int) { sources[i], errs[i] = x.peekAt(&checks[i]) }
 	var peeking sync.WaitGroup
-	source := rule.SourceOverride
+	source := limiter.SourceOverride
 	for i := range checks {
 		if by, blocked := Blocked(&checks[i]); blocked {
 			source = by
@@ -113,8 +113,8 @@ func (a *usage) json(age time.Duration) []byte {
 		body = append(append(append(body, `{"name":"`...), c.Policy.Name()...), `","limit":`...)
 		body = strconv.AppendInt(body, c.Policy.Capacity(), 10)
 		body = strconv.AppendInt(append(body, `,"remaining":`...), c.Result.Remaining, 10)
-		body = append(append(body, `,"reset_after":`...), quotaheader.Seconds(aged(c.Result.ResetAfter, age))...)
-		body = append(append(body, `,"retry_after":`...), quotaheader.Seconds(aged(c.Result.RetryAfter, age))...)
+		body = append(append(body, `,"reset_after":`...), answer.Seconds(aged(c.Result.ResetAfter, age))...)
+		body = append(append(body, `,"retry_after":`...), answer.Seconds(aged(c.Result.RetryAfter, age))...)
 		if !c.Policy.CountsRunning {
 			body = append(append(body, `,"window":`...), windowJSON(c.Policy)...)
 		}
@@ -128,7 +128,7 @@ func windowJSON(p *limiter.Policy) string {
 	if s := p.Settings; s.Calendar != "" {
 		return strconv.Quote(s.Calendar)
 	}
-	return quotaheader.Seconds(p.Settings.Window)
+	return answer.Seconds(p.Settings.Window)
 }
 
 // aged is what is left of a time after another.

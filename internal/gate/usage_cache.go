@@ -55,7 +55,7 @@ func (a *usage) copy() *usage {
 	return &own
 }
 
-// get returns the quotas of checks: those that peek reads, or the last ones if the client asks too often. Errors are not
+// get returns the quotas of checks: the quotas that peek reads, or the last ones if the client asks too often. Errors are not
 // kept.
 func (u *usageCache) get(checks []limiter.Check, peek func([]limiter.Check) (limiter.Source, error)) (*usage, error) {
 	hash := u.hash(checks)

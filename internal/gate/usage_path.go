@@ -15,7 +15,7 @@ import (
 // matcher does. The zero value matches nothing.
 type UsagePath struct{ matcher caddyhttp.MatchPath }
 
-// ParseUsagePath reads the option usage; empty: none.
+// ParseUsagePath reads the option usage; empty: no path.
 func ParseUsagePath(text string) (UsagePath, error) {
 	if text == "" {
 		return UsagePath{}, nil

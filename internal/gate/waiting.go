@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -31,7 +32,7 @@ const (
 	waitRefused   waitOutcome = "refused"    // it cannot start at all: it is blocked, or needs more units than the limit has
 )
 
-// waitOutcomeOf returns the outcome of a wait that ended with an error, or with none.
+// waitOutcomeOf returns the outcome of a wait that ended with an error, or without an error.
 func waitOutcomeOf(err error) waitOutcome {
 	switch {
 	case err == nil:
@@ -51,19 +52,19 @@ func waitOutcomeOf(err error) waitOutcome {
 }
 
 // decideInTurn has the only check of a request decided once it is the request's turn.
-func (x *Exchange) decideInTurn(e *rule.Evaluation) Verdict {
+func (x *Exchange) decideInTurn(e *rule.Evaluation, made *Decision) {
 	l, d, start := x.limiter, x.decision, time.Now()
-	verdict := Verdict{CheckGroup: l.Enforced(e), Outcome: rule.Denied, pass: e.Pass}
-	check := &verdict.Checks[0]
-	if verdict.Mode == limiter.FailClosed && x.stores.FailingFor(check.Key) {
-		verdict.Outcome, verdict.Err = rule.FailedClosed, limiter.ErrOutage
-		return verdict
+	l.Begin(made, e)
+	check := &made.Checks[0]
+	if made.Mode == limiter.FailClosed && x.stores.FailingFor(check.Key) {
+		made.Conclude(limiter.SourceRedis, limiter.ErrOutage)
+		return
 	}
 	r := l.Rules.RuleOf(check)
 	waiter := l.Rules.NewWaiter(r, x.request, x.repl, e.Body, check.Key)
 	request := waiting.Request{
 		Policy: check.Policy, Key: check.Key, Weight: limiter.Units(check), Longest: r.Wait.Longest, Most: r.Wait.Most,
-		FailMode: verdict.Mode, Current: func() waiting.Standing { return standingOf(waiter.Current()) },
+		FailMode: made.Mode, Current: func() waiting.Standing { return standingOf(waiter.Current()) },
 	}
 	if value, byValue := l.Rules.TurnOf(r, x.request, x.repl, e.Body); byValue {
 		request.Order = waiting.ByValue(rule.TurnHash(value))
@@ -75,20 +76,20 @@ func (x *Exchange) decideInTurn(e *rule.Evaluation) Verdict {
 	l.Counters[r.Index].CountWait(string(waitOutcomeOf(err)), waited)
 	switch {
 	case err != nil:
-		x.refuseTurn(&verdict, waiter, err)
-		return verdict
+		x.refuseTurn(made, waiter, err)
+		return
 	case place.Free != nil:
-		return Verdict{Outcome: rule.Exempt, CheckGroup: CheckGroup{Source: exemptSource(place.Free.Exempted)}}
+		*made = Decision{Outcome: limiter.OutcomeExempt, Source: exemptSource(place.Free.Exempted)}
+		return
 	}
 	x.place = place
 	x.work() // which ends it
-	check.Policy, check.Result, verdict.Source = place.Held.Check.Policy, place.Held.Check.Result, place.Held.Source
+	source := place.Held.Source
+	check.Policy, check.Result = place.Held.Check.Policy, place.Held.Check.Result
 	if place.HandedOn { // which the store has heard nothing of: what remains is not known but that the limit was in use
-		check.Result, verdict.Source = limiter.Result{ResetAfter: limiter.Duration(kernel.RunningHint)}, limiter.SourceMemory
+		check.Result, source = limiter.Result{ResetAfter: limiter.Duration(kernel.RunningHint)}, limiter.SourceMemory
 	}
-	verdict.Err = place.Held.Undecided
-	verdict.Outcome = Outcome(verdict.Checks, verdict.Err != nil, verdict.Mode)
-	return verdict
+	made.Conclude(source, place.Held.Undecided)
 }
 
 // standingOf returns what applies to a request that waits, by the policy and the status of its rule.
@@ -102,28 +103,30 @@ func standingOf(p *limiter.Policy, status rule.Status) waiting.Standing {
 	return waiting.Under{Policy: p}
 }
 
-// refuseTurn makes the verdict about a request that has got no place.
-func (x *Exchange) refuseTurn(verdict *Verdict, waiter *rule.Waiter, err error) {
-	check, hint := &verdict.Checks[0], limiter.Duration(kernel.RunningHint)
-	check.Result, verdict.Source = limiter.Result{RetryAfter: hint, ResetAfter: hint}, limiter.SourceMemory
+// refuseTurn concludes the decision about a request that has got no place, by the error of its wait.
+func (x *Exchange) refuseTurn(made *Decision, waiter *rule.Waiter, err error) {
+	check, hint := &made.Checks[0], limiter.Duration(kernel.RunningHint)
+	check.Result = limiter.Result{RetryAfter: hint, ResetAfter: hint}
+	source, undecided := limiter.SourceMemory, error(nil)
 	switch {
 	case errors.Is(err, waiting.ErrLeft):
-		verdict.Outcome, verdict.Err = Undecided, x.request.Context().Err()
+		undecided = cmp.Or(x.request.Context().Err(), err)
 	case errors.Is(err, waiting.ErrExit), errors.Is(err, waiting.ErrNoRoom):
-		verdict.Outcome, verdict.Err = Undecided, rule.Refuse(http.StatusServiceUnavailable, err)
+		undecided = rule.Refuse(http.StatusServiceUnavailable, err)
 	case rule.IsRefusal(err): // of the request's body
-		verdict.Outcome, verdict.Err = Undecided, err
-	case errors.Is(err, waiting.ErrTimeout) && verdict.Mode == limiter.FailClosed && x.stores.FailingFor(check.Key):
-		verdict.Outcome, verdict.Err = rule.FailedClosed, limiter.ErrOutage
+		undecided = err
+	case errors.Is(err, waiting.ErrTimeout) && made.Mode == limiter.FailClosed && x.stores.FailingFor(check.Key):
+		undecided = limiter.ErrOutage
 	case errors.Is(err, waiting.ErrNever):
 		check.Result.RetryAfter = limiter.Never
 	case errors.Is(err, waiting.ErrBlocked):
-		verdict.Source = rule.SourceOverride
+		source = limiter.SourceOverride
 		if block, result := waiter.Block(); block != nil {
 			check.Result = result
 			x.limiter.countBlock(block.Everywhere())
 		}
 	}
+	made.Conclude(source, undecided)
 }
 
 // soon is how long a request waits before its body is read. Where a place is free, the store answers within that.
@@ -138,9 +141,9 @@ func (x *Exchange) awaitPlace(ticket *waiting.Ticket[failover.RunningUnits], lat
 	if r.ProtoMajor == 1 && requestbody.MayHave(r) && !ticket.HasOutcomeWithin(soon) {
 		bounds := x.limiter.BodyBounds
 		bounds.Within = max(bounds.Within, time.Until(latest))
-		switch reading := x.limiter.Bodies.ReadToNotice(x.ResponseWriter, r, bounds); reading.Outcome() {
+		switch reading := x.limiter.Bodies.ReadToNotice(x.ResponseWriter, r, bounds); reading.Result() {
 		case requestbody.TooSlow:
-			return nil, endOfWait(ticket, latest, rule.Refuse(reading.Outcome().Status(), errSlowBody))
+			return nil, endOfWait(ticket, latest, rule.Refuse(reading.Result().Status(), errSlowBody))
 		case requestbody.Failed:
 			_ = ticket.Leave()
 			return nil, bodyError(reading.Err())

@@ -27,13 +27,13 @@ type Algorithm struct {
 // vocabularies: token_bucket holds the capacity minus the debt, gcra's theoretical arrival time is
 // now + debt/limit, leaky_bucket's level is the debt.
 var Registry = []Algorithm{
-	{Name: "sliding_window_counter", Code: "c", Script: "sliding_window_counter", Kernel: slidingWindowCounter{}},
-	{Name: "sliding_window_log", Code: "l", Script: "sliding_window_log", Kernel: slidingWindowLog{}, Logs: true,
+	{Name: "sliding_window_counter", Code: "c", Script: "sliding_window_counter", Kernel: new(slidingWindowCounter)},
+	{Name: "sliding_window_log", Code: "l", Script: "sliding_window_log", Kernel: new(slidingWindowLog), Logs: true,
 		MaxLimit: MaxLogLimit, MaxWindow: maxLogWindow},
-	{Name: "fixed_window", Code: "f", Script: "fixed_window", Kernel: fixedWindow{}},
-	{Name: "token_bucket", Code: "t", Script: "bucket", Kernel: bucket{}, Bursts: true, Earns: true},
-	{Name: "leaky_bucket", Code: "k", Script: "bucket", Kernel: bucket{}, Bursts: true, Earns: true},
-	{Name: "gcra", Code: "g", Script: "bucket", Kernel: bucket{}, Bursts: true, Earns: true},
+	{Name: "fixed_window", Code: "f", Script: "fixed_window", Kernel: new(fixedWindow)},
+	{Name: "token_bucket", Code: "t", Script: "bucket", Kernel: new(bucket), Bursts: true, Earns: true},
+	{Name: "leaky_bucket", Code: "k", Script: "bucket", Kernel: new(bucket), Bursts: true, Earns: true},
+	{Name: "gcra", Code: "g", Script: "bucket", Kernel: new(bucket), Bursts: true, Earns: true},
 }
 
 // Named returns the algorithm of that name; nil: there is none.
@@ -47,7 +47,7 @@ func Named(name string) *Algorithm {
 }
 
 // CalendarAlgorithm counts in calendar periods. To users it is fixed_window with another kind of window.
-var CalendarAlgorithm = Algorithm{Name: "fixed_window", Code: "p", Script: "calendar", Kernel: calendarWindow{}, Numbers: periodNumbers}
+var CalendarAlgorithm = Algorithm{Name: "fixed_window", Code: "p", Script: "calendar", Kernel: new(calendarWindow), Numbers: periodNumbers}
 
 // Leases reports whether units of the algorithm can be taken ahead.
 func (a *Algorithm) Leases() bool {

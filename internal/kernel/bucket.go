@@ -47,7 +47,7 @@ func drainedDebt(debt, elapsed, limit int64) int64 {
 
 // drained returns the level now, or at a later instant if the clock ran backwards. A debt
 // stored further ahead than a full bucket takes to drain was written by a broken clock and counts as none.
-func (bucket) drained(s State, now int64, t *Params) level {
+func (*bucket) drained(s State, now int64, t *Params) level {
 	l := levelOf(s.Numbers)
 	if l.at-now > t.Full {
 		return level{0, now, l.serial}
@@ -56,10 +56,10 @@ func (bucket) drained(s State, now int64, t *Params) level {
 	return level{drainedDebt(min(l.debt, t.MaxDebt), at-l.at, t.Limit), at, l.serial}
 }
 
-func (k bucket) Decide(s State, now int64, t *Params, weight, reserve int64) Verdict {
+func (k *bucket) Decide(s State, now int64, t *Params, weight, reserve int64) (v Verdict) {
 	l := k.drained(s, now, t)
 	skew := l.at - now
-	queued := t.MaxDelay >= 0
+	queued := t.MaxDelay != NoQueue
 	delay, lead := int64(0), int64(0) // until the debt has drained, and with it the units for others
 	if queued {
 		delay, lead = CeilDiv(l.debt, t.Limit), CeilDiv(l.debt+max(0, reserve)*t.Window, t.Limit)
@@ -69,7 +69,6 @@ func (k bucket) Decide(s State, now int64, t *Params, weight, reserve int64) Ver
 		l.serial = now * t.Tick
 	}
 	l.serial = (l.serial + weight) & SerialMask
-	var v Verdict
 	switch {
 	case weight == 0:
 	case over <= 0 && (!queued || lead <= t.MaxDelay):
@@ -90,9 +89,7 @@ func (k bucket) Decide(s State, now int64, t *Params, weight, reserve int64) Ver
 	if !queued || drains <= t.MaxDelay {
 		v.Remaining = max(0, (t.Capacity*t.Window-l.debt)/t.Window)
 	}
-	if queued && reserve > 0 && CeilDiv(l.debt+reserve*t.Window, t.Limit) > t.MaxDelay {
-		v.Remaining = BeyondQueue(v.Remaining)
-	}
+	v.BeyondQueue = queued && reserve > 0 && CeilDiv(l.debt+reserve*t.Window, t.Limit) > t.MaxDelay
 	if l.debt > 0 {
 		v.Reset = skew + drains
 	}
@@ -100,7 +97,7 @@ func (k bucket) Decide(s State, now int64, t *Params, weight, reserve int64) Ver
 }
 
 // Take keeps the serial that there is; only a refundable take begins one.
-func (bucket) Take(s State, t *Params, v Verdict, refundable bool) State {
+func (*bucket) Take(s State, t *Params, v Verdict, refundable bool) State {
 	before, next := s.Serial(), levelOf(v.Next)
 	if before == 0 && !refundable {
 		next.serial = 0
@@ -115,7 +112,7 @@ func (bucket) Take(s State, t *Params, v Verdict, refundable bool) State {
 // Refund subtracts at most the debt less the units that were taken since the take and not refunded: if the bucket was
 // once empty meanwhile, the debt consists of those alone. The receipt is the tick of the take and the serial right
 // after the take.
-func (k bucket) Refund(s State, now int64, t *Params, _, units int64, r Receipt) State {
+func (k *bucket) Refund(s State, now int64, t *Params, _, units int64, r Receipt) State {
 	l := k.drained(s, now, t)
 	if l.serial == 0 || l.debt == 0 || now-r.First >= t.Full {
 		return s
@@ -134,14 +131,14 @@ func (k bucket) Refund(s State, now int64, t *Params, _, units int64, r Receipt)
 	return State{Numbers: l.numbers(), Holes: held.stored(l.serial)}
 }
 
-func (bucket) Receipt(v Verdict) Receipt {
+func (*bucket) Receipt(v Verdict) Receipt {
 	next := levelOf(v.Next)
 	return Receipt{First: next.at, Second: next.serial}
 }
 
 // Charge adds the weight to the debt. A debt that saturates loses the serial, because the units
 // beyond it are nowhere. Nothing that was taken before can be refunded then.
-func (k bucket) Charge(s State, now int64, t *Params, weight int64) State {
+func (k *bucket) Charge(s State, now int64, t *Params, weight int64) State {
 	l := k.drained(s, now, t)
 	if weight > (t.MaxDebt-l.debt)/t.Window {
 		return State{Numbers: level{debt: t.MaxDebt, at: l.at}.numbers()}
@@ -150,7 +147,7 @@ func (k bucket) Charge(s State, now int64, t *Params, weight int64) State {
 	return State{Numbers: next.numbers(), Holes: s.Holes.after(l.debt)}
 }
 
-func (k bucket) Owed(s, beyond State, now int64, t *Params) []Debt {
+func (k *bucket) Owed(s, beyond State, now int64, t *Params) []Debt {
 	owed := k.drained(s, now, t).debt - k.drained(beyond, now, t).debt
 	if owed < t.Window {
 		return nil
@@ -160,7 +157,7 @@ func (k bucket) Owed(s, beyond State, now int64, t *Params) []Debt {
 
 // Repay adds to the debt. The serial advances by a unit for every part of one, so that a refund never
 // returns what was repaid.
-func (k bucket) Repay(s State, now int64, t *Params, d Debt) (State, int64) {
+func (k *bucket) Repay(s State, now int64, t *Params, d Debt) (State, int64) {
 	l := k.drained(s, now, t)
 	added := min(d.Amount, t.Capacity*t.Window-l.debt)
 	if added < 1 {
@@ -172,7 +169,7 @@ func (k bucket) Repay(s State, now int64, t *Params, d Debt) (State, int64) {
 
 // RestoreState returns the debt that drains by the reset: of a full bucket, or of one in debt beyond
 // its capacity.
-func (bucket) RestoreState(_, resets, now int64, t *Params) State {
+func (*bucket) RestoreState(_, resets, now int64, t *Params) State {
 	l, drains := level{debt: t.MaxDebt, at: now}, resets-now
 	switch {
 	case drains <= t.Full:
@@ -199,15 +196,15 @@ func RestoreBucket(used, limit, resets, now int64, t *Params) State {
 }
 
 // Again is the reset less the time in which all units but those of the request drain, or but those before a queue.
-func (bucket) Again(reset int64, t *Params, weight, reserve int64) int64 {
+func (*bucket) Again(reset int64, t *Params, weight, reserve int64) int64 {
 	others := (t.Capacity - weight - reserve) * t.Window / t.Limit
-	if t.MaxDelay >= 0 {
+	if t.MaxDelay != NoQueue {
 		others = min(others, t.MaxDelay-CeilDiv(reserve*t.Window, t.Limit))
 	}
 	return reset - others
 }
 
-func (bucket) Expires(s State, _ int64, t *Params) int64 {
+func (*bucket) Expires(s State, _ int64, t *Params) int64 {
 	l := levelOf(s.Numbers)
 	drains := CeilDiv(l.debt, t.Limit)
 	if l.serial != 0 {
@@ -216,16 +213,16 @@ func (bucket) Expires(s State, _ int64, t *Params) int64 {
 	return l.at + drains
 }
 
-func (bucket) Describe(s State, _ int64, t *Params) map[string]any {
+func (*bucket) Describe(s State, _ int64, t *Params) map[string]any {
 	l := levelOf(s.Numbers)
 	return map[string]any{"units_owed": float64(l.debt) / float64(t.Window), "as_of": t.instant(l.at)}
 }
 
 // Lease takes units that may be spent until it ends. The debt counts as at least what drains until then,
 // so that units that are spent right before its end have not drained by then.
-func (k bucket) Lease(s State, now int64, t *Params, weight, reserve int64, wish Wish) (Verdict, Lease, State) {
+func (k *bucket) Lease(s State, now int64, t *Params, weight, reserve int64, wish Wish) (Verdict, Lease, State) {
 	v := k.Decide(s, now, t, weight, reserve)
-	if v.Wait != 0 || t.MaxDelay >= 0 {
+	if v.Wait != 0 || t.MaxDelay != NoQueue {
 		return v, Lease{}, s
 	}
 	wish = t.wishes(wish)
@@ -248,7 +245,7 @@ func (k bucket) Lease(s State, now int64, t *Params, weight, reserve int64, wish
 
 // GiveBack returns at most what the debt is above the units granted since, and above what later leases
 // have raised it by.
-func (k bucket) GiveBack(s State, now int64, t *Params, units int64, r Receipt) State {
+func (k *bucket) GiveBack(s State, now int64, t *Params, units int64, r Receipt) State {
 	l := k.drained(s, now, t)
 	if l.serial == 0 || now-r.First >= t.Full {
 		return s

@@ -50,7 +50,7 @@ type bucketPair struct {
 }
 
 func newBucketPair(limit, capacity, window int64) *bucketPair {
-	p := Params{Limit: limit, Capacity: capacity, Window: window, Tick: 1, MaxDelay: -1}
+	p := Params{Limit: limit, Capacity: capacity, Window: window, Tick: 1, MaxDelay: NoQueue}
 	p.Full, p.MaxDebt = CeilDiv(p.Capacity*p.Window, p.Limit), MostDebt(p.Limit, p.Tick)
 	return &bucketPair{p: p, now: epoch, list: takeList{at: epoch}}
 }
@@ -58,34 +58,34 @@ func newBucketPair(limit, capacity, window int64) *bucketPair {
 func (b *bucketPair) pass(ticks int64) {
 	b.now += ticks
 	b.list.drain(b.now, &b.p)
-	if (bucket{}).Expires(b.state, b.now, &b.p) <= b.now {
+	if new(bucket).Expires(b.state, b.now, &b.p) <= b.now {
 		b.state = State{}
 	}
 }
 
 func (b *bucketPair) take(units int64, refundable bool) {
-	v := (bucket{}).Decide(b.state, b.now, &b.p, units, 0)
+	v := new(bucket).Decide(b.state, b.now, &b.p, units, 0)
 	b.play.Step("at %d take %d, refundable %t, to wait %d", b.now, units, refundable, v.Wait)
 	if v.Wait != 0 {
 		return
 	}
-	b.state = (bucket{}).Take(b.state, &b.p, v, refundable)
+	b.state = new(bucket).Take(b.state, &b.p, v, refundable)
 	if refundable {
-		b.open, b.since = append(b.open, bucketReservation{len(b.list.units), units, (bucket{}).Receipt(v)}), append(b.since, b.now)
+		b.open, b.since = append(b.open, bucketReservation{len(b.list.units), units, new(bucket).Receipt(v)}), append(b.since, b.now)
 	}
 	b.list.add(units, units*b.p.Window)
 }
 
 func (b *bucketPair) charge(units int64) {
 	b.play.Step("at %d charge %d", b.now, units)
-	b.state = (bucket{}).Charge(b.state, b.now, &b.p, units)
+	b.state = new(bucket).Charge(b.state, b.now, &b.p, units)
 	b.list.add(units, units*b.p.Window)
 }
 
 func (b *bucketPair) repay(amount int64) {
 	before := b.debt()
 	b.play.Step("at %d repay a debt of %d", b.now, amount)
-	b.state, _ = (bucket{}).Repay(b.state, b.now, &b.p, Debt{At: 0, Amount: amount})
+	b.state, _ = new(bucket).Repay(b.state, b.now, &b.p, Debt{At: 0, Amount: amount})
 	if added := b.debt() - before; added > 0 {
 		b.list.add(CeilDiv(added, b.p.Window), added)
 	}
@@ -95,7 +95,7 @@ func (b *bucketPair) repay(amount int64) {
 func (b *bucketPair) refund(i int, units int64) {
 	r := b.open[i]
 	b.play.Step("at %d refund %d of %d units taken at %d", b.now, units, r.units, b.since[i])
-	b.state = (bucket{}).Refund(b.state, b.now, &b.p, units, units, r.receipt)
+	b.state = new(bucket).Refund(b.state, b.now, &b.p, units, units, r.receipt)
 	if b.now-b.since[i] < b.p.Full {
 		b.list.refund(r.op, units, &b.p)
 	}
@@ -106,7 +106,7 @@ func (b *bucketPair) refund(i int, units int64) {
 	}
 }
 
-func (b *bucketPair) debt() int64 { return bucket{}.drained(b.state, b.now, &b.p).debt }
+func (b *bucketPair) debt() int64 { return new(bucket).drained(b.state, b.now, &b.p).debt }
 
 // TestBucket_Refund_list_of_takes plays random schedules. A state refunds as much as the list until
 // holes become a sum, and then never more.
@@ -191,7 +191,7 @@ func TestBucket_Refund_twice(t *testing.T) {
 	open := slices.Clone(b.open)
 	for _, i := range []int{2, 1, 3} {
 		for range 2 {
-			b.state = bucket{}.Refund(b.state, b.now, &b.p, 1, 1, open[i].receipt)
+			b.state = new(bucket).Refund(b.state, b.now, &b.p, 1, 1, open[i].receipt)
 		}
 	}
 	assert.Equal(t, b.debt(), 2*sec, "the debt with two of five units reserved")

@@ -61,7 +61,7 @@ func newBucketSchedule(random *rand.Rand) *bucketSchedule {
 	size := sizes[random.IntN(len(sizes))]
 	s.window, s.now = size.window, epoch/size.tick+random.Int64N(size.window)
 	for range 1 + random.IntN(2) {
-		p := Params{Limit: size.limit, Capacity: size.capacity, Window: size.window, Tick: size.tick, MaxDelay: -1}
+		p := Params{Limit: size.limit, Capacity: size.capacity, Window: size.window, Tick: size.tick, MaxDelay: NoQueue}
 		p.Full, p.MaxDebt = CeilDiv(p.Capacity*p.Window, p.Limit), MostDebt(p.Limit, p.Tick)
 		s.policies = append(s.policies, p)
 		size.limit, size.capacity = max(1, size.limit/2), max(2, size.capacity*3/4)
@@ -78,7 +78,7 @@ func (s *bucketSchedule) step() *Params {
 	if !s.sweeps && s.random.IntN(20) == 0 {
 		s.now -= s.random.Int64N(p.Full/4 + 1)
 	}
-	if s.sweeps && (bucket{}).Expires(s.state, s.now, &s.slowest) <= s.now {
+	if s.sweeps && new(bucket).Expires(s.state, s.now, &s.slowest) <= s.now {
 		s.state = State{}
 	}
 	switch kind := s.random.IntN(20); {
@@ -93,7 +93,7 @@ func (s *bucketSchedule) step() *Params {
 }
 
 func (s *bucketSchedule) take(p *Params, refundable bool) {
-	k, units := bucket{}, 1+s.random.Int64N(p.Capacity)
+	k, units := new(bucket), 1+s.random.Int64N(p.Capacity)
 	if s.random.IntN(2) == 0 {
 		units = 1 + s.random.Int64N(max(1, p.Capacity/5))
 	}
@@ -115,7 +115,7 @@ func (s *bucketSchedule) charge(p *Params) {
 		units = []int64{MaxCharge, MaxCharge - 1, p.MaxDebt / p.Window, p.MaxDebt/p.Window + 1}[s.random.IntN(4)]
 	}
 	s.play.Step("at %d a charge of %d by %+v", s.now, units, *p)
-	s.state = bucket{}.Charge(s.state, s.now, p, units)
+	s.state = new(bucket).Charge(s.state, s.now, p, units)
 	s.taken = append(s.taken, bucketOp{s.now, units, p})
 }
 
@@ -133,7 +133,7 @@ func (s *bucketSchedule) refund(p *Params) {
 	}
 	s.play.Step("at %d a refund of %d of %d by %+v", s.now, units, r.units, *p)
 	before := s.debt(p)
-	after := bucket{}.Refund(s.state, s.now, p, r.units, units, r.receipt)
+	after := new(bucket).Refund(s.state, s.now, p, r.units, units, r.receipt)
 	if levelOf(after.Numbers).at != levelOf(s.state.Numbers).at {
 		s.taken = append(s.taken, bucketOp{s.now, 0, p}) // so that the clock stands where it stands here
 	}
@@ -144,7 +144,7 @@ func (s *bucketSchedule) refund(p *Params) {
 
 // debt returns the debt as it stands now.
 func (s *bucketSchedule) debt(p *Params) int64 {
-	debt := bucket{}.drained(s.state, s.now, p).debt
+	debt := new(bucket).drained(s.state, s.now, p).debt
 	return debt
 }
 

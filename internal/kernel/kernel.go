@@ -51,13 +51,20 @@ type kernel interface {
 
 // Verdict is the answer to a request in ticks: a Result, and the numbers that a take stores.
 type Verdict struct {
-	Wait      int64 // 0 passes
-	Remaining int64 // what must stay for others included; see BeyondQueue
+	Wait      int64 // 0 passes; or Never
+	Remaining int64 // what must stay for others included
 	Reset     int64
 	Delay     int64
 	Next      Numbers // that a take stores
 	lead      int64   // of a log: by how much the tick of the entry is ahead of the clock
+
+	// BeyondQueue says that the units for others would wait too long in the queue, so that a request that reserves
+	// them finds nothing.
+	BeyondQueue bool
 }
+
+// Never is the wait of a request that asks for more than there can be.
+const Never = -1
 
 // Debt is what a key owes to a store: units of a window, by the window's index; of a log, by their
 // tick; of a bucket, whose instant is 0, in 1/window units.

@@ -10,7 +10,7 @@ type Params struct {
 	Limit    int64 // units per window
 	Window   int64
 	Capacity int64 // limit, or the burst of a bucket
-	MaxDelay int64 // -1: no queue
+	MaxDelay int64 // or NoQueue
 	MaxDebt  int64 // of a bucket, in 1/window units
 	Full     int64 // ticks in which a full bucket drains
 	Tick     int64 // microseconds
@@ -20,6 +20,9 @@ type Params struct {
 	Fraction float64 // of the limits that these were scaled from; 0: not scaled
 	Ahead    int64   // microseconds that Redis's clock is ahead of the one that the periods are by
 }
+
+// NoQueue is the MaxDelay of a policy that holds no requests.
+const NoQueue = -1
 
 // Precision is the bound below which doubles, and so Lua's numbers, hold every whole number.
 const Precision = 1 << 53
@@ -40,7 +43,7 @@ func Exact(units, ticks int64) bool {
 	return high == 0 && low < Precision/2
 }
 
-// Duration converts a duration in ticks as Micros does; -1 stays -1, which is limiter.Never.
+// Duration converts ticks, counted from an instant that is an offset behind its tick; [Never] stays what it is, which is limiter.Never.
 func (p *Params) Duration(ticks, offset int64) time.Duration {
 	if ticks <= 0 {
 		return time.Duration(ticks)
@@ -69,17 +72,11 @@ func (p *Params) Reserve(reserve int64) int64 {
 
 // MostReserve returns the largest reserve with which a request can pass, if it takes one.
 func (p *Params) MostReserve() int64 {
-	if p.MaxDelay < 0 || p.MaxDelay >= p.Full {
+	if p.MaxDelay == NoQueue || p.MaxDelay >= p.Full {
 		return p.Capacity - 1
 	}
 	return min(p.Capacity-1, p.MaxDelay*p.Limit/p.Window)
 }
-
-// BeyondQueue marks the remaining units of a queue in which those for others would wait too long, so that
-// a request that reserves them finds nothing. It is its own
-// inverse: BeyondQueue(BeyondQueue(x)) == x. Lua twin: the end of decide in
-// scripts/bucket.lua.
-func BeyondQueue(remaining int64) int64 { return -1 - remaining }
 
 // instant formats an instant in ticks.
 func (p *Params) instant(ticks int64) string {

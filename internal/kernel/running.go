@@ -24,7 +24,7 @@ const RunningHint = int64(time.Second / time.Microsecond)
 func (p *Params) DecideRunning(running, weight, reserve int64) (v Verdict) {
 	switch {
 	case weight > 0 && weight > p.Limit-reserve:
-		v.Wait = -1
+		v.Wait = Never
 	case weight > 0 && running+weight+reserve > p.Limit:
 		v.Wait = RunningHint
 	default:

@@ -23,7 +23,7 @@ func (e newEntry) numbers() Numbers { return Numbers{e.tick, e.before, e.total} 
 // live returns the entries that still count now, the total before them, and the instant to count from: now, or a later
 // one if the clock ran backwards. Entries more than one window ahead of now
 // were written by a broken clock and count as none.
-func (slidingWindowLog) live(s State, now int64, t *Params) (live []LogEntry, before, at int64) {
+func (*slidingWindowLog) live(s State, now int64, t *Params) (live []LogEntry, before, at int64) {
 	if s.Log == nil || len(s.Log.Entries) == 0 {
 		return nil, 0, now
 	}
@@ -50,14 +50,14 @@ func deadEntries(entries []LogEntry, now, horizon int64) int {
 	return low + sort.Search(high-low, func(i int) bool { return entries[low+i].tick(now) > horizon })
 }
 
-func (k slidingWindowLog) Decide(s State, now int64, t *Params, weight, reserve int64) Verdict {
+func (k *slidingWindowLog) Decide(s State, now int64, t *Params, weight, reserve int64) (v Verdict) {
 	live, before, at := k.live(s, now, t)
 	if len(live) == 0 {
 		return emptyLogVerdict(now, t, weight)
 	}
 	newest := live[len(live)-1]
 	used := units(newest.total(), before)
-	v, entry := Verdict{}, newEntry{at, before, newest.total() + weight}
+	entry := newEntry{at, before, newest.total() + weight}
 	switch {
 	case weight == 0:
 		if used > 0 { // an entry without units is one of a charge that found the log full
@@ -89,7 +89,7 @@ func emptyLogVerdict(now int64, t *Params, weight int64) Verdict {
 }
 
 // Take drops the dead entries and appends the new one.
-func (k slidingWindowLog) Take(s State, t *Params, v Verdict, _ bool) State {
+func (k *slidingWindowLog) Take(s State, t *Params, v Verdict, _ bool) State {
 	next := newEntryOf(v.Next)
 	live, _, _ := k.live(s, next.tick-v.lead, t)
 	if s.Log == nil {
@@ -105,7 +105,7 @@ func (k slidingWindowLog) Take(s State, t *Params, v Verdict, _ bool) State {
 	return s
 }
 
-func (slidingWindowLog) Receipt(v Verdict) Receipt { return Receipt{First: newEntryOf(v.Next).tick} }
+func (*slidingWindowLog) Receipt(v Verdict) Receipt { return Receipt{First: newEntryOf(v.Next).tick} }
 
 // LogRewritten is the most entries after one that is refunded. To rewrite as many takes Redis about
 // half a millisecond; an entry with more after it stays until it is dead.
@@ -113,7 +113,7 @@ const LogRewritten = 1000
 
 // Refund makes one live entry of the receipt's tick and weight smaller, or removes it: the first with at
 // most LogRewritten entries after it. The receipt is the tick.
-func (k slidingWindowLog) Refund(s State, now int64, t *Params, weight, refunded int64, r Receipt) State {
+func (k *slidingWindowLog) Refund(s State, now int64, t *Params, weight, refunded int64, r Receipt) State {
 	live, before, _ := k.live(s, now, t)
 	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.First })
 	first = max(first, len(live)-1-LogRewritten)
@@ -145,7 +145,7 @@ func (k slidingWindowLog) Refund(s State, now int64, t *Params, weight, refunded
 
 // Charge appends an entry. The weight is cut so that all live units stay distinct in a running
 // total.
-func (k slidingWindowLog) Charge(s State, now int64, t *Params, weight int64) State {
+func (k *slidingWindowLog) Charge(s State, now int64, t *Params, weight int64) State {
 	live, before, at := k.live(s, now, t)
 	total, tick := before, at
 	if len(live) > 0 {
@@ -162,7 +162,7 @@ const owedEntries = 16
 
 // Owed returns the units of entries that are newer than all of the other state, or of the same tick and
 // more.
-func (k slidingWindowLog) Owed(s, beyond State, now int64, t *Params) (debts []Debt) {
+func (k *slidingWindowLog) Owed(s, beyond State, now int64, t *Params) (debts []Debt) {
 	live, before, _ := k.live(s, now, t)
 	known := map[int64]int64{}
 	others, total, _ := k.live(beyond, now, t)
@@ -204,7 +204,7 @@ func merged(debts []Debt, most int) []Debt {
 }
 
 // Repay appends an entry, at the debt's tick or that of the newest entry, whichever is later.
-func (k slidingWindowLog) Repay(s State, now int64, t *Params, d Debt) (State, int64) {
+func (k *slidingWindowLog) Repay(s State, now int64, t *Params, d Debt) (State, int64) {
 	live, before, at := k.live(s, now, t)
 	total, tick := before, min(d.At, at)
 	if len(live) > 0 {
@@ -225,12 +225,12 @@ func (k slidingWindowLog) Repay(s State, now int64, t *Params, d Debt) (State, i
 }
 
 // RestoreState returns one entry with all units, at the tick of the newest one.
-func (slidingWindowLog) RestoreState(used, resets, _ int64, t *Params) State {
+func (*slidingWindowLog) RestoreState(used, resets, _ int64, t *Params) State {
 	return State{Log: &UnitLog{Entries: []LogEntry{NewLogEntry(resets-t.Window, used)}}}
 }
 
 // Expires of a log whose entries were all refunded is an instant that has passed in every tick.
-func (slidingWindowLog) Expires(s State, now int64, t *Params) int64 {
+func (*slidingWindowLog) Expires(s State, now int64, t *Params) int64 {
 	if s.Log == nil || len(s.Log.Entries) == 0 {
 		return 0
 	}
@@ -238,10 +238,10 @@ func (slidingWindowLog) Expires(s State, now int64, t *Params) int64 {
 }
 
 // Again ends with the newest entry: the reset does not tell when the entries before that one end.
-func (slidingWindowLog) Again(reset int64, _ *Params, _, _ int64) int64 { return reset }
+func (*slidingWindowLog) Again(reset int64, _ *Params, _, _ int64) int64 { return reset }
 
 // Describe describes the first and the last entry.
-func (slidingWindowLog) Describe(s State, now int64, t *Params) map[string]any {
+func (*slidingWindowLog) Describe(s State, now int64, t *Params) map[string]any {
 	first, last := s.Log.Entries[0], s.Log.Entries[len(s.Log.Entries)-1]
 	return map[string]any{
 		"first_entry": t.instant(first.tick(now)), "last_entry": t.instant(last.tick(now)),

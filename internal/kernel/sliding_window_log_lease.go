@@ -4,7 +4,7 @@ import "sort"
 
 // Lease takes units that count from the tick at which they end: none of them is spent later, and whatever
 // is spent in a window of the log counts in the takes at its end.
-func (k slidingWindowLog) Lease(s State, now int64, t *Params, weight, reserve int64, wish Wish) (Verdict, Lease, State) {
+func (k *slidingWindowLog) Lease(s State, now int64, t *Params, weight, reserve int64, wish Wish) (Verdict, Lease, State) {
 	v := k.Decide(s, now, t, weight, reserve)
 	if v.Wait != 0 {
 		return v, Lease{}, s
@@ -31,7 +31,7 @@ func (k slidingWindowLog) Lease(s State, now int64, t *Params, weight, reserve i
 
 // GiveBack takes units off the live entries of the receipt's tick, if at most LogRewritten entries come
 // after them.
-func (k slidingWindowLog) GiveBack(s State, now int64, t *Params, back int64, r Receipt) State {
+func (k *slidingWindowLog) GiveBack(s State, now int64, t *Params, back int64, r Receipt) State {
 	live, before, _ := k.live(s, now, t)
 	first := sort.Search(len(live), func(i int) bool { return live[i].tick(now) >= r.First })
 	first = max(first, len(live)-1-LogRewritten)

@@ -200,7 +200,7 @@ func (k *BusyKey) answer(c *limiter.Check, now clock.Moment) {
 		ResetAfter: max(0, k.resets.Since(now)),
 	}
 	if c.Reserve != 0 {
-		limiter.Withhold(c)
+		limiter.Withhold(c, false)
 	}
 }
 

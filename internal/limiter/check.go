@@ -8,7 +8,7 @@ import (
 
 // Check is one policy's part in a request: the client's quota and how many units of it to take.
 type Check struct {
-	// Policy is the rule to decide by.
+	// Policy is the limit to decide by.
 	Policy *Policy
 
 	// Key names the client's quota within the policy.
@@ -62,7 +62,7 @@ type CheckState struct {
 	DecidedAt    int64          // the store's time at its answer, in microseconds since the Unix epoch
 	Receipt      kernel.Receipt // of a take that passed and can be refunded
 	Withheld     int64          // units that remain for others, and are not in the result
-	Owner        any            // the units' owner until the request ends: an [Awaited], or a *redis.Run; nil: none
+	Owner        any            // the units' owner until the request ends: an [Awaited], a *redis.Run or what waits for its turn there; nil: nothing owns units
 	RunningUnits int32          // units that the request has until it ends, see failover.Store.EndRunning
 	Turn         int32          // the answer's place among those that the store gave at DecidedAt
 	Late         kernel.Lateness
@@ -168,7 +168,9 @@ func Prepare(checks []Check) error {
 			}
 		}
 	}
-	ForgetDecision(checks)
+	for i := range checks {
+		checks[i].State = CheckState{}
+	}
 	return nil
 }
 

@@ -45,6 +45,11 @@ func AsEncoded(text string) EncodedKey {
 	if strings.IndexByte(text, '{') >= 0 || strings.IndexByte(text, '}') >= 0 {
 		text = braceEncoder.Replace(text)
 	}
+	return WithoutBraces(text)
+}
+
+// WithoutBraces is [AsEncoded] for a text that certainly has no brace.
+func WithoutBraces(text string) EncodedKey {
 	if len(text) > MaxKeyLength {
 		sum := sha256.Sum256([]byte(text))
 		return EncodedKey{HashedMark + hex.EncodeToString(sum[:])}

@@ -22,14 +22,6 @@ type Policy struct {
 	// What was last made of the policy is cached in it, so that no request makes or looks up the same twice.
 	Table atomic.Value           // *memory.Table: where the memory store that last decided by the policy keeps its states
 	Local atomic.Pointer[Policy] // what a node decides by in an outage
-	Texts atomic.Pointer[texts]  // nil before the first answer
-}
-
-// texts are the parts of header fields that are the same in all answers about a policy. Package quotaheader writes them.
-type texts struct {
-	Capacity string // in decimal
-	Item     string // of RateLimit-Policy
-	Name     string // as a structured field
 }
 
 // NewPolicy checks the settings and makes a policy of them. Its errors are a [*FieldError].

@@ -9,7 +9,7 @@ import (
 
 // Never is the RetryAfter of a request that cannot pass however long it waits, because its weight is
 // above the capacity.
-const Never time.Duration = -1
+const Never time.Duration = kernel.Never
 
 // Unknown is the Remaining of a quota that was not looked up.
 const Unknown = -1
@@ -22,7 +22,7 @@ type Result struct {
 	Remaining int64
 
 	// RetryAfter is how long until the same request would pass if no other request came; 0 when this
-	// check passes, [Never] when it never will. See also failover.Options.AwaitsRefunds.
+	// check passes, [Never] when it never will. See also failover.Behavior.AwaitsRefunds.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long until the whole quota is certainly free again if no other request
@@ -88,7 +88,7 @@ func Allowed(checks []Check) bool {
 
 // Evaluate returns the verdict on a check at an instant in microseconds, by the state of its quota. The state of a policy
 // that counts running requests is how many units run.
-func Evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
+func Evaluate(s kernel.State, now int64, c *Check) (v kernel.Verdict) {
 	t, weight, reserve := &c.Policy.Params, Units(c), int64(0)
 	if c.Reserve != 0 {
 		reserve = t.Reserve(c.Reserve)
@@ -102,9 +102,9 @@ func Evaluate(s kernel.State, now int64, c *Check) kernel.Verdict {
 	} else {
 		reserve -= c.Credit
 	}
-	v := c.Policy.Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
+	v = c.Policy.Algorithm.Kernel.Decide(s, now/t.Tick, t, weight, reserve)
 	if neverPasses {
-		v.Wait = -1
+		v.Wait = kernel.Never
 	}
 	return v
 }
@@ -121,17 +121,16 @@ func Answer(c *Check, v kernel.Verdict, now int64) {
 		Delay:      t.Duration(v.Delay, offset),
 	}
 	if c.Reserve != 0 {
-		Withhold(c)
+		Withhold(c, v.BeyondQueue)
 	}
 }
 
 // Withhold completes the result of a check that has a reserve. Kernels and scripts decide by a reserve, and answer
-// with all that remains: here the units for others are hidden, and a denial for their sake alone is marked.
-func Withhold(c *Check) {
+// with all that remains: here the units for others are hidden, and a denial for their sake alone is marked. Nothing is
+// shown if the units for others are beyond the queue, see [kernel.Verdict].
+func Withhold(c *Check, beyondQueue bool) {
 	r, shown := &c.Result, int64(0)
-	if r.Remaining < 0 {
-		r.Remaining = kernel.BeyondQueue(r.Remaining)
-	} else {
+	if !beyondQueue {
 		shown = max(0, r.Remaining-Reserve(c))
 	}
 	r.ForOthers = !r.Passes() && !r.Banned && r.Remaining >= Units(c)
@@ -186,7 +185,7 @@ func smallerFraction(a, b, c, d int64) bool {
 	return high1 < high2 || (high1 == high2 && low1 < low2)
 }
 
-// Duration converts microseconds; -1 becomes [Never].
+// Duration converts microseconds; [kernel.Never] becomes [Never].
 func Duration(micros int64) time.Duration {
 	if micros < 0 {
 		return Never

@@ -43,7 +43,7 @@ type Settings struct {
 	// is [DefaultNodeTimeout].
 	NodeTimeout time.Duration
 
-	// Waits has requests wait for units of running requests in turns: failover.Store.Join. They count in states of
+	// Waits has requests wait for units of running requests in turns: waiting.Queue.Join. They count in states of
 	// their own. Only with MaxConcurrent.
 	Waits bool
 

@@ -173,10 +173,10 @@ func newParams(s Settings, a *kernel.Algorithm, leastTick int64) (kernel.Params,
 		return newCalendarParams(s), nil
 	case s.MaxConcurrent != 0:
 		timeout := s.NodeTimeout.Microseconds()
-		return kernel.Params{Limit: s.MaxConcurrent, Capacity: s.MaxConcurrent, MaxDelay: -1, Tick: leastTick, Window: timeout,
+		return kernel.Params{Limit: s.MaxConcurrent, Capacity: s.MaxConcurrent, MaxDelay: kernel.NoQueue, Tick: leastTick, Window: timeout,
 			Full: timeout}, nil
 	}
-	t := kernel.Params{Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: leastTick}
+	t := kernel.Params{Limit: s.Limit, Capacity: s.Limit, MaxDelay: kernel.NoQueue, Tick: leastTick}
 	if s.Burst > 0 {
 		t.Capacity = s.Burst
 	}
@@ -237,7 +237,7 @@ func (s *Settings) widelyDynamic() bool {
 // without products of units and times, so that any limit is exact.
 func newCalendarParams(s Settings) kernel.Params {
 	return kernel.Params{
-		Limit: s.Limit, Capacity: s.Limit, MaxDelay: -1, Tick: 1,
+		Limit: s.Limit, Capacity: s.Limit, MaxDelay: kernel.NoQueue, Tick: 1,
 		Window: s.Window.Microseconds(), Full: s.Window.Microseconds(), MaxDebt: MaxCharge,
 		Periods: kernel.NewPeriods(s.calendar(), s.Location),
 	}

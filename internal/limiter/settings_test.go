@@ -14,8 +14,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 func TestNewPolicy_errors(t *testing.T) {
@@ -273,7 +273,7 @@ func TestCalendar_settings(t *testing.T) {
 		"p1d": "day", "p7d": "week", "p31d": "month", "p366d": "year", "p1d@0600": "day@06:00", "p7d@3": "week@wednesday", "p31d@31": "month@31",
 	} {
 		p := storetest.NewPolicy(t, limiter.Settings{Calendar: unit, Location: berlin, Limit: 5, Dynamic: true})
-		assert.ErrorIf(t, p.ID != "p:"+code || !wire.CodePattern.MatchString(code), "%s: %s", unit, p.ID)
+		assert.ErrorIf(t, p.ID != "p:"+code || !redis.CodePattern.MatchString(code), "%s: %s", unit, p.ID)
 		assert.Equal(t, p.LargestLimit(), limiter.MaxCharge, "the largest limit per %s", unit)
 		s := p.Settings
 		again := s

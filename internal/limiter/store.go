@@ -1,4 +1,5 @@
-// Package limiter decides whether a client may make a request now, and if not, when.
+// Package limiter says what a check, a policy, a result and a store are, and what every store does with them. Stores decide
+// whether a client may make a request now, and if not, when.
 //
 // A request has a few checks, one per policy that it meets. A [Store] charges all of them or none.
 // The stores are packages of their own: internal/memory keeps its counts in this process, internal/redis in a
@@ -17,18 +18,6 @@ type Store interface {
 	// the checks are wrong; or it is the context's. Decide does not keep the slice.
 	Decide(ctx context.Context, checks []Check) (Source, error)
 }
-
-// Source names the part of the limiter that decided.
-type Source string
-
-// The sources of a decision.
-const (
-	SourceRedis     Source = "redis"
-	SourceMemory    Source = "memory" // this process alone: without a shared store, or because it runs all that may run
-	SourceFallback  Source = "fallback"
-	SourceDenyCache Source = "deny_cache"
-	SourceLease     Source = "lease" // units of the shared store that were taken ahead
-)
 
 // FailMode says how a request is decided when the shared store cannot decide.
 type FailMode string

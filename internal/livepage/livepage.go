@@ -3,6 +3,8 @@
 //
 // A browser needs two secrets. A cookie cannot be read by scripts, but is sent to all ports of its host, so that other
 // users' servers get it. The part of the address behind # is sent to no server. Scripts of the page send it in a header.
+//
+// A [Feed] makes the document of the page on the node. A viewer that has asked before gets only the parts that have changed since.
 package livepage
 
 import (

@@ -23,9 +23,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/pagefeed"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storepool"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
 )
 
 // noon is the time of the sample.
@@ -38,16 +36,16 @@ func encoded(t testing.TB, value any) json.RawMessage {
 }
 
 // sample is a document with something in each section.
-func sample(t testing.TB) *pagefeed.Document {
+func sample(t testing.TB) *Document {
 	t.Helper()
 	ago := func(d time.Duration) *time.Time { return new(noon.Add(-d)) }
 	banned := noon.Add(14*time.Minute + 48*time.Second)
-	d := &pagefeed.Document{At: noon}
+	d := &Document{At: noon}
 	for _, s := range []struct {
 		name  string
 		value any
 	}{
-		{"node", adminapi.PageNode{Version: "v1.0.0", Caddy: "v2.11.9"}},
+		{"node", adminapi.PageNode{Version: "v1.0.0", Caddy: "v2.11.9", Name: "web-1", Address: "192.0.2.10"}},
 		{"store", adminapi.StoreReport{
 			Kind: "redis", Mode: "standalone", Addresses: []string{"127.0.0.1:6379"}, Healthy: true, RoundTrip: 0.00024, Breaker: "closed",
 			DecidingSince: ago(26*time.Hour + 12*time.Minute), FailMode: "local",
@@ -63,12 +61,15 @@ func sample(t testing.TB) *pagefeed.Document {
 		{"overrides", adminapi.PageOverrides{Total: 1, Overrides: []adminapi.OverrideEntry{
 			{Policy: "api", Key: new("203.0.113.7"), Limit: 3000, Until: new(noon.Add(2 * time.Hour)), Note: "import of June"},
 		}}},
-		{"warnings", adminapi.PageWarnings{warninglog.Warning{
+		{"warnings", adminapi.PageWarnings{adminapi.Warning{
 			First: *ago(26*time.Hour + 14*time.Minute), Last: *ago(26*time.Hour + 14*time.Minute), Times: 1,
 			Text: "redis cannot decide; handlers do what their fail_mode says", Details: "kind: timeout, error: no answer within 100 ms",
 		}}},
+		{"nodes", adminapi.PageNodes{Answered: 2, Known: 2, Sums: map[string]adminapi.PageLately{
+			"api": {Requests: 3_120, Denied: 29}, "gpu": {Requests: 188, Running: 4, Waiting: 1}, "login": {Requests: 77, Denied: 41, Bans: 2},
+		}}},
 	} {
-		d.Sections = append(d.Sections, pagefeed.Section{Name: s.name, Value: encoded(t, s.value)})
+		d.Sections = append(d.Sections, Section{Name: s.name, Value: encoded(t, s.value)})
 	}
 	points := map[string][]storepool.Point{}
 	for i := range storepool.HistoryPoints {
@@ -81,7 +82,7 @@ func sample(t testing.TB) *pagefeed.Document {
 		points["gpu"] = append(points["gpu"], storepool.Point{
 			Requests: uint32(2 + 2*math.Sin(x/3)), Running: 2, Waiting: uint32(max(0, 3*math.Sin(x/8))),
 		})
-		points["login"] = append(points["login"], storepool.Point{Requests: uint32(i/55) * 7, Denied: uint32(i/55) * 5})
+		points["login"] = append(points["login"], storepool.Point{Requests: uint32(i/55) * 7, Denied: uint32(i/55) * 5, Bans: uint32(i / 60)})
 	}
 	d.Points = func(behind int64) (int64, map[string][]storepool.Point) {
 		if behind > 0 {
@@ -90,7 +91,7 @@ func sample(t testing.TB) *pagefeed.Document {
 		return storepool.HistoryPoints, points
 	}
 	add := func(name string, about adminapi.PagePolicy, counts adminapi.PageCounts) {
-		d.Policies = append(d.Policies, pagefeed.Policy{Name: name, About: encoded(t, about), Counts: encoded(t, counts)})
+		d.Policies = append(d.Policies, Row{Name: name, About: encoded(t, about), Counts: encoded(t, counts)})
 	}
 	add("api", adminapi.PagePolicy{
 		Sentence: "300 requests per minute for each client address", Options: []adminapi.PageOption{{Name: "algorithm", Value: "token_bucket"}},
@@ -105,9 +106,9 @@ func sample(t testing.TB) *pagefeed.Document {
 }
 
 // serveSample serves a document, which a test may replace meanwhile, and returns the address that opens it.
-func serveSample(t *testing.T, document func() *pagefeed.Document) (address string) {
+func serveSample(t *testing.T, document func() *Document) (address string) {
 	t.Helper()
-	feed := pagefeed.New()
+	feed := NewFeed()
 	var page *Server
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { page.ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
@@ -117,10 +118,10 @@ func serveSample(t *testing.T, document func() *pagefeed.Document) (address stri
 	return page.Address()
 }
 
-// setScreen gives a page a width and the colors of a scheme.
-func setScreen(t *testing.T, tab *caddytest.Tab, width, height int, scheme string) {
+// setScreen gives a page a width, a height of 800 and the colors of a scheme.
+func setScreen(t *testing.T, tab *caddytest.Tab, width int, scheme string) {
 	t.Helper()
-	tab.Ask(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, &struct{}{})
+	tab.Ask(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false}, &struct{}{})
 	tab.Ask(t, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true}, &struct{}{})
 	tab.Ask(t, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, &struct{}{})
 }
@@ -148,8 +149,8 @@ func small(t *testing.T, picture []byte) []byte {
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	tab, d := caddytest.OpenTab(t), sample(t)
-	setScreen(t, tab, 840, 1040, "light")
-	tab.Open(t, serveSample(t, func() *pagefeed.Document { return d }))
+	setScreen(t, tab, 1280, "light")
+	tab.Open(t, serveSample(t, func() *Document { return d }))
 	tab.WaitForText(t, "#warnings", "redis cannot decide")
 	text := []byte(tab.Eval(t, "document.body.innerText") + "\n")
 	golden := filepath.Join("testdata", "picture.txt")
@@ -160,9 +161,9 @@ func TestPictures(t *testing.T) {
 	}
 	assert.Must(t, os.WriteFile(golden, text, 0o600))
 	for _, scheme := range []string{"light", "dark"} {
-		setScreen(t, tab, 840, 1040, scheme)
+		setScreen(t, tab, 1280, scheme)
 		var shot struct{ Data string }
-		tab.Ask(t, "Page.captureScreenshot", map[string]any{"format": "png", "clip": map[string]any{"x": 0, "y": 0, "width": 840, "height": 1030, "scale": 1}}, &shot)
+		tab.Ask(t, "Page.captureScreenshot", map[string]any{"format": "png", "clip": map[string]any{"x": 0, "y": 0, "width": 1280, "height": 500, "scale": 1}}, &shot)
 		picture := small(t, assert.NoError(base64.StdEncoding.DecodeString(shot.Data))(t))
 		assert.ErrorIf(t, len(picture) > 100<<10, "the picture has %d bytes", len(picture))
 		assert.Must(t, os.WriteFile(filepath.Join("..", "..", "docs", "page-"+scheme+".png"), picture, 0o644))

@@ -30,20 +30,20 @@ func (s *Shard) refuseBanned(c *limiter.Check, now int64) bool {
 	return true
 }
 
-// countDenials counts the denials of a request none of whose clients is banned. The shards are those
-// of the checks, locked.
-func countDenials(shards []*Shard, checks []limiter.Check, now int64) {
+// countDenials counts the denials of a request none of whose clients is banned. The parts are those
+// of the checks, with their shards locked.
+func countDenials(parts []part, checks []limiter.Check, now int64) {
 	for i := range checks {
 		c := &checks[i]
 		if c.Policy.Ban == nil || c.Result.RetryAfter <= 0 || c.Result.ForOthers {
 			continue
 		}
-		held := shards[i].Bans[c.Key.String()].BanState
+		held := parts[i].shard.Bans[c.Key.String()].BanState
 		if !c.Policy.Ban.Counts(held, now, c.Policy.Params.Capacity, c.Policy.Refunds) {
 			continue
 		}
 		next, begins := c.Policy.Ban.Denied(held, now)
-		if shards[i].keepBan(c.Key.String(), keptBan{BanState: next}, now) && begins > 0 {
+		if parts[i].shard.keepBan(c.Key.String(), keptBan{BanState: next}, now) && begins > 0 {
 			limiter.Ban(c, begins, true)
 		}
 	}

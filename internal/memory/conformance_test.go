@@ -8,17 +8,17 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/inmemory"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 func TestStores_promises(t *testing.T) {
 	t.Parallel()
-	storetest.Promises(t, inmemory.Open)
+	storetest.Promises(t, stores.OpenMemory)
 }
 
 func TestLeases_never_admit_more(t *testing.T) {
 	t.Parallel()
-	storetest.LeasesNeverAdmitMore(t, 0, assert.Rounds[int64](40_000, 5_000_000), inmemory.Open)
+	storetest.LeasesNeverAdmitMore(t, 0, assert.Rounds[int64](40_000, 5_000_000), stores.OpenMemory)
 }
 
 // TestStore_Decide_zeroPolicy decides by a policy that NewPolicy did not make.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -129,14 +130,14 @@ func (m *Store) DecideNow(checks []limiter.Check) {
 	shard := m.Lock(c.Policy, c.Key.String())
 	defer shard.Mu.Unlock()
 	now := m.Clock()
-	held := shard.Get(c.Policy, c.Key.String(), now)
+	held, place := shard.find(c.Policy, c.Key.String(), now)
 	v := limiter.Evaluate(held, now, c)
 	if v.Wait == 0 && c.Look {
 		show(held, now, c)
 		return
 	}
 	if v.Wait == 0 && !c.Peek {
-		shard.take(c, held, v, now)
+		shard.take(c, held, place, &v, now)
 	}
 	limiter.Answer(c, v, now)
 	if v.Wait == 0 && c.State.Owner != nil {
@@ -144,37 +145,50 @@ func (m *Store) DecideNow(checks []limiter.Check) {
 	}
 }
 
+// part is what a request of several checks has of one: the shard that keeps its state, and what it was answered by.
+type part struct {
+	shard   *Shard
+	held    kernel.State
+	place   *kernel.Numbers // of the state, see [Shard.find]
+	verdict kernel.Verdict
+}
+
 // decideMany locks all the shards concerned in one global order, decides every check, and then
 // charges all or none.
 func (m *Store) decideMany(checks []limiter.Check) {
-	var space [8]*Shard
-	shards, unlock := m.lockEach(space[:0], checks)
-	defer unlock()
+	var space [4]part
+	var lockSpace [4]*Shard
+	parts, locked := m.lockEach(space[:0], lockSpace[:0], checks)
+	defer unlockAll(locked)
 	now := m.Clock()
 	allowed, banned := true, false
 	for i := range checks {
-		c := &checks[i]
-		held := shards[i].Get(c.Policy, c.Key.String(), now)
-		limiter.Answer(c, limiter.Evaluate(held, now, c), now)
-		if c.Policy.Ban != nil && shards[i].refuseBanned(c, now) {
+		c, p := &checks[i], &parts[i]
+		p.held, p.place = p.shard.find(c.Policy, c.Key.String(), now)
+		p.verdict = limiter.Evaluate(p.held, now, c)
+		limiter.Answer(c, p.verdict, now)
+		if c.Policy.Ban != nil && p.shard.refuseBanned(c, now) {
 			banned = true
 		}
 		allowed = allowed && c.Result.Passes()
 	}
 	if !allowed && !banned {
-		countDenials(shards, checks, now)
+		countDenials(parts, checks, now)
 	}
 	for i := range checks {
-		c := &checks[i]
+		c, p := &checks[i], &parts[i]
 		if c.Peek || !c.Result.Passes() {
 			continue
 		}
-		held := shards[i].Get(c.Policy, c.Key.String(), now)
+		if len(locked) < len(parts) { // an earlier take in the same shard may have changed the state
+			p.held, p.place = p.shard.find(c.Policy, c.Key.String(), now)
+			p.verdict = limiter.Evaluate(p.held, now, c)
+		}
 		if !allowed || c.Look {
-			show(held, now, c)
+			show(p.held, now, c)
 			continue
 		}
-		shards[i].take(c, held, limiter.Evaluate(held, now, c), now)
+		p.shard.take(c, p.held, p.place, &p.verdict, now)
 		limiter.BeginReservation(c)
 	}
 }

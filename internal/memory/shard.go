@@ -20,9 +20,9 @@ type Shard struct {
 	Mu    sync.Mutex
 	owner *Store
 	table *Table
-	order int // of locking
-	Plain map[string]kernel.Numbers
-	Holes map[string]*kernel.Holes // of a few states in plain; nil before the first
+	order int                        // of locking
+	Plain map[string]*kernel.Numbers // which a take changes in their place
+	Holes map[string]*kernel.Holes   // of a few states in plain; nil before the first
 	logs  map[string]*kernel.UnitLog
 	Seen  map[string]LastSeen // Redis's last answers; nil before the first
 	spill *overflow           // states without room; nil before the first
@@ -34,19 +34,30 @@ type Shard struct {
 // Get returns a key's state at an instant in microseconds: the kept one, or another that is stricter; where running
 // requests are counted, how many units run.
 func (s *Shard) Get(p *limiter.Policy, key string, now int64) kernel.State {
+	held, _ := s.find(p, key, now)
+	return held
+}
+
+// find is [Shard.Get] with the place of the numbers, where the state is these alone; nil: it is not.
+func (s *Shard) find(p *limiter.Policy, key string, now int64) (held kernel.State, place *kernel.Numbers) {
 	if s.running != nil {
-		return kernel.State{Numbers: kernel.Numbers{A: s.running[key]}}
+		held.A = s.running[key]
+		return held, nil
 	}
-	kept, found := s.Kept(key)
+	if place = s.Plain[key]; place != nil && len(s.Holes)+len(s.Seen) == 0 {
+		held.Numbers = *place
+		return held, place
+	}
+	held, found := s.Kept(key)
 	if len(s.Seen) > 0 {
 		if a, known := s.Seen[key]; known && a.Resets > now {
-			kept = p.Stricter(kept, a.Restore(p, now), now)
+			held = p.Stricter(held, a.Restore(p, now), now)
 		}
 	}
 	if !found && s.spill != nil {
-		kept = p.Stricter(kept, s.spill.get(key), now)
+		held = p.Stricter(held, s.spill.get(key), now)
 	}
-	return kept
+	return held, nil
 }
 
 // Kept returns the state that is kept for a key alone.
@@ -55,12 +66,14 @@ func (s *Shard) Kept(key string) (kept kernel.State, found bool) {
 		log, found := s.logs[key]
 		return kernel.State{Log: log}, found
 	}
-	n, found := s.Plain[key]
-	kept.Numbers = n
+	n := s.Plain[key]
+	if n != nil {
+		kept.Numbers = *n
+	}
 	if len(s.Holes) > 0 {
 		kept.Holes = s.Holes[key]
 	}
-	return kept, found
+	return kept, n != nil
 }
 
 // Holds reports whether there is anything of a key: a state, a ban or requests that run.
@@ -75,7 +88,11 @@ func (s *Shard) Put(key string, value kernel.State) {
 		s.logs[key] = value.Log
 		return
 	}
-	s.Plain[key] = value.Numbers
+	if n := s.Plain[key]; n != nil {
+		*n = value.Numbers
+	} else {
+		s.Plain[key] = new(value.Numbers)
+	}
 	if value.Holes != nil {
 		if s.Holes == nil {
 			s.Holes = map[string]*kernel.Holes{}
@@ -124,8 +141,8 @@ func show(held kernel.State, now int64, c *limiter.Check) {
 	limiter.Answer(c, limiter.Evaluate(held, now, &peek), now)
 }
 
-// take charges a passing check and stores its state.
-func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now int64) {
+// take charges a passing check and stores its state, at the place that the old one was found at.
+func (s *Shard) take(c *limiter.Check, old kernel.State, place *kernel.Numbers, v *kernel.Verdict, now int64) {
 	if s.running != nil {
 		c.State.RunningUnits = int32(limiter.Units(c))
 		s.addRunning(c.Key.String(), limiter.Units(c))
@@ -133,9 +150,14 @@ func (s *Shard) take(c *limiter.Check, old kernel.State, v kernel.Verdict, now i
 	}
 	k := c.Policy.Algorithm.Kernel
 	if c.Refundable {
-		c.State.Receipt = k.Receipt(v)
+		c.State.Receipt = k.Receipt(*v)
 	}
-	s.Store(c, old, k.Take(old, &c.Policy.Params, v, c.Refundable), now)
+	value := k.Take(old, &c.Policy.Params, *v, c.Refundable)
+	if place != nil && value.Holes == nil {
+		*place = value.Numbers
+		return
+	}
+	s.Store(c, old, value, now)
 }
 
 // addRunning changes the units of a key's running requests. The bound of keys does not apply to them:
@@ -230,7 +252,7 @@ func (s *Shard) sweep(now int64, sample int) (visited int) {
 	ended := tick - s.owner.Grace/t.Tick
 	before := len(s.Plain) + len(s.logs) + len(s.Seen) + len(s.Bans)
 	for key, value := range s.Plain {
-		if visited++; k.Expires(kernel.State{Numbers: value}, tick, t) <= ended {
+		if visited++; k.Expires(kernel.State{Numbers: *value}, tick, t) <= ended {
 			delete(s.Plain, key)
 			delete(s.Holes, key)
 		}

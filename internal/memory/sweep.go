@@ -38,7 +38,7 @@ func (s *Shard) sweepSlowly(now int64, sample int) (visited int) {
 // shrink frees the memory of maps that are empty: a map keeps the room that it once needed.
 func (s *Shard) shrink() {
 	if s.Plain != nil && len(s.Plain) == 0 {
-		s.Plain, s.Holes = map[string]kernel.Numbers{}, nil
+		s.Plain, s.Holes = map[string]*kernel.Numbers{}, nil
 	}
 	if s.logs != nil && len(s.logs) == 0 {
 		s.logs = map[string]*kernel.UnitLog{}
@@ -136,7 +136,7 @@ func (t *Table) dropIfReset(now int64) bool {
 func (s *Shard) clearIfReset(now int64) bool {
 	ended := s.hasEnded(now)
 	for _, n := range s.Plain {
-		if !ended(kernel.State{Numbers: n}) {
+		if !ended(kernel.State{Numbers: *n}) {
 			return false
 		}
 	}

@@ -35,7 +35,7 @@ func newTable(owner *Store, number int, p *limiter.Policy) *Table {
 		case p.Algorithm.Logs:
 			s.logs = map[string]*kernel.UnitLog{}
 		default:
-			s.Plain = map[string]kernel.Numbers{}
+			s.Plain = map[string]*kernel.Numbers{}
 		}
 	}
 	return t
@@ -52,19 +52,26 @@ func (t *Table) addPolicy(p *limiter.Policy) {
 	p.Table.Store(t)
 }
 
-// lockAll locks every shard once, in their order, and returns the function that unlocks them. The
-// given slice keeps its order.
-func lockAll(shards []*Shard) (unlock func()) {
-	ordered := slices.Clone(shards)
-	slices.SortFunc(ordered, func(a, b *Shard) int { return a.order - b.order })
-	ordered = slices.Compact(ordered)
-	for _, s := range ordered {
+// lockAll locks the shard of every part once, in their order, and appends the shards in it.
+func lockAll(locked []*Shard, parts []part) []*Shard {
+	for i := range parts {
+		s, at := parts[i].shard, len(locked)
+		for at > 0 && locked[at-1].order > s.order {
+			at--
+		}
+		if at == 0 || locked[at-1] != s {
+			locked = slices.Insert(locked, at, s)
+		}
+	}
+	for _, s := range locked {
 		s.Mu.Lock()
 	}
-	return func() {
-		for _, s := range ordered {
-			s.Mu.Unlock()
-		}
+	return locked
+}
+
+func unlockAll(locked []*Shard) {
+	for _, s := range locked {
+		s.Mu.Unlock()
 	}
 }
 
@@ -115,24 +122,29 @@ func (m *Store) Lock(p *limiter.Policy, key string) *Shard {
 	return s
 }
 
-// lockEach appends the shards of the checks, in their order, and locks them. A table may be dropped
+// lockEach appends the parts of the checks, in their order, and locks their shards. A table may be dropped
 // between being found and being locked, even by a later check of the same request. The second time
 // the lock of the Store keeps all tables.
-func (m *Store) lockEach(shards []*Shard, checks []limiter.Check) (locked []*Shard, unlock func()) {
+func (m *Store) lockEach(parts []part, locked []*Shard, checks []limiter.Check) (withShards []part, held []*Shard) {
+	var hash uint64
 	for i := range checks {
-		shards = append(shards, m.TableOf(checks[i].Policy).Shards.Of(checks[i].Key.String()))
+		c := &checks[i]
+		if i == 0 || c.Key != checks[i-1].Key { // which most policies of a request have in common
+			hash = limiter.HashKey(c.Key.String())
+		}
+		parts = append(parts, part{shard: &m.TableOf(c.Policy).Shards[hash%limiter.ShardCount]})
 	}
-	unlock = lockAll(shards)
-	if !slices.ContainsFunc(shards, func(s *Shard) bool { return s.table.dropped }) {
-		return shards, unlock
+	locked = lockAll(locked, parts)
+	if !slices.ContainsFunc(locked, func(s *Shard) bool { return s.table.dropped }) {
+		return parts, locked
 	}
-	unlock()
+	unlockAll(locked)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range checks {
-		shards[i] = m.findTable(checks[i].Policy).Shards.Of(checks[i].Key.String())
+		parts[i].shard = m.findTable(checks[i].Policy).Shards.Of(checks[i].Key.String())
 	}
-	return shards, lockAll(shards)
+	return parts, lockAll(locked[:0], parts)
 }
 
 // AnyPolicy is the name of no policy.

@@ -140,6 +140,44 @@ func TestMemory_lockEach_many_tables(t *testing.T) {
 	}
 }
 
+// TestMemory_Decide_one_shard has one request with several keys of a policy whose states lie in one shard, and some of them in one
+// cell of the overflow, which the takes before change.
+func TestMemory_Decide_one_shard(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range limiter.Algorithms() {
+		now := storetest.Epoch
+		m, p := NewOnClock(func() int64 { return now }), storetest.DayPolicy(t, "shared", algorithm, 100)
+		m.Limit(1, nil)
+		first, cell := limiter.EncodeKey("k"), new(overflow)
+		keys := []limiter.EncodedKey{first}
+		for i := 0; len(keys) < 5; i++ {
+			key := limiter.EncodeKey(fmt.Sprint("k", i))
+			alike := key
+			if len(keys) > 2 {
+				alike = keys[2] // the first key has the only place of its own
+			}
+			if m.TableOf(p).Shards.Of(key.String()) == m.TableOf(p).Shards.Of(first.String()) && cell.cell(key.String()) == cell.cell(alike.String()) {
+				keys = append(keys, key)
+			}
+		}
+		for round := range int64(3) {
+			checks := make([]limiter.Check, len(keys))
+			for i, key := range keys {
+				checks[i] = limiter.Check{Policy: p, Key: key, Weight: 1}
+			}
+			storetest.Decide(t, m, checks...)
+			for i, key := range keys {
+				used := round + 1
+				if i >= 2 {
+					used *= int64(len(keys) - 2)
+				}
+				got := storetest.Decide(t, m, limiter.Check{Policy: p, Key: key, Peek: true})[0].Result.Remaining
+				assert.ErrorIf(t, got != 100-used, "%s: after %d requests %d units of key %d remain, want %d", algorithm, round+1, got, i, 100-used)
+			}
+		}
+	}
+}
+
 // TestMemory_EndRunning ends requests that run in a store without others.
 func TestMemory_EndRunning(t *testing.T) {
 	t.Parallel()

@@ -90,7 +90,7 @@ func TestLive_foreign_entries(t *testing.T) {
 		client.HSet(t.Context(), entriesKey, field, `0 {"do":"block"}`)
 	}
 	unreadable := 0
-	store := newStore(t, plain, dial.Options{Mode: dial.Standalone, Addresses: []string{server.Addr}, Timeout: 10 * time.Second})
+	store := newStore(t, plain, dial.Connection{Mode: dial.Standalone, Addresses: []string{server.Addr}, Timeout: 10 * time.Second})
 	b := NewShared(store, plain, nil, Hooks{OnUnreadable: func(err error) {
 		if unreadable++; len(err.Error()) > 100 || strings.Contains(err.Error(), "owned") {
 			t.Errorf("the error quotes what it is about: %v", err)

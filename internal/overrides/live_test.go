@@ -15,10 +15,10 @@ import (
 )
 
 // newStore returns a store on a Redis, closed with the test.
-func newStore(t testing.TB, format limiter.KeyFormat, options dial.Options) *redis.Store {
+func newStore(t testing.TB, format limiter.KeyFormat, options dial.Connection) *redis.Store {
 	t.Helper()
 	client := assert.NoError(dial.New(options))(t)
-	store := redis.New(client, redis.Options{KeyFormat: format})
+	store := redis.New(client, redis.Setup{KeyFormat: format})
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -26,7 +26,7 @@ func newStore(t testing.TB, format limiter.KeyFormat, options dial.Options) *red
 // newNode returns the overrides of a node of its own, which does not poll.
 func newNode(t testing.TB, format limiter.KeyFormat, mode dial.Mode, addresses ...string) *Live {
 	t.Helper()
-	store := newStore(t, format, dial.Options{Mode: mode, Addresses: addresses, Timeout: 20 * time.Second})
+	store := newStore(t, format, dial.Connection{Mode: mode, Addresses: addresses, Timeout: 20 * time.Second})
 	return NewShared(store, format, nil, Hooks{})
 }
 
@@ -247,7 +247,7 @@ func TestLive_node_only(t *testing.T) {
 	server := redistest.Start(t)
 	var changed []string
 	var ended int
-	store := newStore(t, plain, dial.Options{Mode: dial.Standalone, Addresses: []string{server.Addr}, Timeout: 20 * time.Second})
+	store := newStore(t, plain, dial.Connection{Mode: dial.Standalone, Addresses: []string{server.Addr}, Timeout: 20 * time.Second})
 	a := NewShared(store, plain, nil, Hooks{
 		OnChange:      func(policy string, keys ...limiter.EncodedKey) { changed = append(changed, fmt.Sprint(policy, keys)) },
 		OnNodeOnlyEnd: func(n int) { ended += n },

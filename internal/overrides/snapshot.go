@@ -96,7 +96,7 @@ func (l *Live) Blocks(policy string) bool {
 
 // version is the content of the version key. The script that changes entries makes the number larger than all numbers
 // before, so that a Redis that has lost changes, or all keys, has an older version than the nodes know. Zeros may stand
-// before the count: by their number package survey shows that nodes are asked something. They are no other version.
+// before the count: by their number package storepool shows that nodes are asked something. They are no other version.
 type version struct {
 	number int64 // Redis's time of the change in microseconds; 0: there was none
 	count  int   // of the entries

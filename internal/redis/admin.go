@@ -12,7 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Admin reads and deletes what a Redis has stored, for people: it decides nothing.
@@ -32,17 +31,17 @@ func newAdmin(
 
 // BanKey returns the key of a client's bans in Redis, in the slot of its states.
 func (a *Admin) BanKey(p *limiter.Policy, key limiter.EncodedKey) string {
-	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.Ban.ID, key.String()))
+	return string(NewKeyWriter(a.KeyFormat).Append(nil, p.Ban.ID, key.String()))
 }
 
 // RedisKey returns the key of a state in Redis. On a Cluster it decides which master has the state.
 func (a *Admin) RedisKey(p *limiter.Policy, key limiter.EncodedKey) string {
-	return string(wire.NewWriter(a.KeyFormat).Append(nil, p.ID, key.String()))
+	return string(NewKeyWriter(a.KeyFormat).Append(nil, p.ID, key.String()))
 }
 
 // pattern matches the names of keys of this store that end so, which may have wildcards.
 func (a *Admin) pattern(ends string) string {
-	head := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(wire.NewWriter(a.KeyFormat).Head)
+	head := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(NewKeyWriter(a.KeyFormat).Head)
 	return head + "*}:" + ends
 }
 
@@ -72,14 +71,14 @@ func (a *Admin) masterOf(ctx context.Context, name string) (*goredis.Client, err
 // nowOn returns the time in microseconds by the clock of the Redis that has a key of that name, as far as it
 // is known.
 func (a *Admin) nowOn(name string) int64 {
-	ahead, _ := a.Clock(wire.SlotOfName(name)).Ahead()
+	ahead, _ := a.Clock(SlotOfName(name)).Ahead()
 	return time.Now().Add(ahead).UnixMicro() //nolint:forbidigo // compared with Redis's wall clock
 }
 
 // learnClock reads the clock of the Redis that has a key of that name, unless a decision has shown it.
 // Without an answer it counts as that of this machine.
 func (a *Admin) learnClock(ctx context.Context, master *goredis.Client, name string) {
-	clock := a.Clock(wire.SlotOfName(name))
+	clock := a.Clock(SlotOfName(name))
 	if _, known := clock.Ahead(); known {
 		return
 	}

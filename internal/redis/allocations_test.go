@@ -11,15 +11,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // These bounds are part of the product: what a decision may leave to the garbage collector. The
 // race detector allocates on its own account.
 
 func TestRedis_Decide_allocations(t *testing.T) {
-	r := onredis.Open(t, redistest.Shared(t))
+	r := stores.Open(t, redistest.Shared(t))
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "alloc-"+algorithm, algorithm, 1_000_000)
 		const batch = 32
@@ -30,7 +29,7 @@ func TestRedis_Decide_allocations(t *testing.T) {
 		calls := make([]*redis.Call, batch)
 		allocs := testing.AllocsPerRun(100, func() {
 			for i := range calls {
-				calls[i] = redis.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[i]), Weight: 1}})
+				calls[i] = redis.NewCall(redis.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[i]), Weight: 1}})
 				calls[i].MarkSent()
 			}
 			r.Send(context.Background(), r.Topology.AnyNode, calls)

@@ -7,9 +7,9 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 const (
@@ -35,7 +35,7 @@ func (a *Admin) Banned(ctx context.Context, policy string) (list []limiter.Banne
 
 // readBanned reads the bans among the names of keys of one master.
 func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []string) (list []limiter.Banned, err error) {
-	head := wire.NewWriter(a.KeyFormat).Head
+	head := NewKeyWriter(a.KeyFormat).Head
 	a.learnClock(ctx, master, names[0])
 	pipeline := master.Pipeline()
 	answers := make([]*goredis.StringCmd, len(names))
@@ -46,8 +46,8 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 		return nil, ctx.Err()
 	}
 	for i, answer := range answers {
-		policy, key, ok := wire.SplitBanKey(names[i], head)
-		if wire.IsRedirection(answer.Err()) {
+		policy, key, ok := SplitBanKey(names[i], head)
+		if dial.IsRedirection(answer.Err()) {
 			answer = a.client.Get(ctx, names[i])
 		}
 		state, left, err := a.readBan(answer, names[i])
@@ -66,12 +66,12 @@ func (a *Admin) readBanned(ctx context.Context, master *goredis.Client, names []
 // none, or a foreign value.
 func (a *Admin) readBan(answer *goredis.StringCmd, name string) (state kernel.BanState, left int64, err error) {
 	text, err := answer.Result()
-	if wire.IsNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
+	if dial.IsNil(err) || goredis.HasErrorPrefix(err, "WRONGTYPE") {
 		return state, 0, nil
 	}
 	if err != nil {
 		return state, 0, err
 	}
-	state, _ = wire.DecodeBan(text)
+	state, _ = DecodeBan(text)
 	return state, max(0, state.Until-a.nowOn(name)), nil
 }

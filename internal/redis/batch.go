@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // MaxQueue is the most requests that wait for a sender; further ones are not decided. Operations in the
@@ -105,7 +104,7 @@ func (b *batcher) sendAlone(ctx context.Context, c *Call, deadline time.Time) (s
 	if refusal != nil {
 		queued = c.awaitedBy(ctx, until)
 		b.expireBy(queued.until)
-	} else if c.Op&wire.WithReceipt != 0 {
+	} else if c.Op&WithReceipt != 0 {
 		c.BeginReservations()
 	}
 	if len(b.Waiting) > 0 && !b.Senders.tooMany() {
@@ -345,7 +344,7 @@ func (l *load) add(c *Call) {
 
 // refundsLog reports whether a call may rewrite a long log.
 func (c *Call) refundsLog() bool {
-	if c.Op&wire.Ahead != 0 {
+	if c.Op&Ahead != 0 {
 		return false
 	}
 	for i := range c.Changes {

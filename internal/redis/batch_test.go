@@ -13,7 +13,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // gate is a batcher whose batches wait until the test opens it.
@@ -36,7 +35,7 @@ func newGate() *gate {
 
 // request enqueues a request in the background; done is called with do's error.
 func (g *gate) request(ctx context.Context, timeout time.Duration, done func(error)) {
-	c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
+	c := NewCall(OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
 	go func() {
 		err := g.Do(ctx, c, timeout)
 		if err == nil {
@@ -128,9 +127,9 @@ func TestBatcher_full_queue(t *testing.T) {
 	g.ask(&group)
 	<-g.started
 	for range MaxQueue {
-		assert.Must(t, g.enqueue(NewCall(wire.OpTake, nil)))
+		assert.Must(t, g.enqueue(NewCall(OpTake, nil)))
 	}
-	err := g.enqueue(NewCall(wire.OpTake, nil))
+	err := g.enqueue(NewCall(OpTake, nil))
 	assert.ErrorIf(t, limiter.Kind(err) != "overload", "error %v", err)
 	close(g.release)
 	group.Wait()
@@ -160,7 +159,7 @@ func TestBatcher_lost_answer(t *testing.T) {
 		return false
 	}
 	for range 2 {
-		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
+		c := NewCall(OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
 		assert.Must(t, b.Do(context.Background(), c, time.Minute))
 		c.Recycle()
 	}
@@ -188,7 +187,7 @@ func TestBatcher_crowd(t *testing.T) {
 		return true
 	}
 	ask := func() {
-		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
+		c := NewCall(OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
 		assert.Must(t, b.Do(context.Background(), c, time.Minute))
 		c.Recycle()
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // These benchmarks measure what a decision takes: time, allocations and calls of Redis. What a state takes, and
@@ -63,7 +62,7 @@ func takeMany(b *testing.B, s limiter.Store, p *limiter.Policy, keys []string, c
 // BenchmarkTake measures one decision, by one caller and by many, and counts the scripts that Redis runs for it.
 func BenchmarkTake(b *testing.B) {
 	keys, server := benchKeys(5000), redistest.Start(b)
-	client, store := server.Client(b), onredis.Open(b, server)
+	client, store := server.Client(b), stores.Open(b, server)
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)
 		b.Run("store=memory/algorithm="+algorithm, func(b *testing.B) {
@@ -103,16 +102,16 @@ func BenchmarkScript(b *testing.B) {
 	keys := benchKeys(5000)
 	server := redistest.Start(b)
 	client, random := server.Client(b), rand.New(rand.NewPCG(1, 2))
-	stores := map[string]*redis.Store{"takes": onredis.Open(b, server), "batch": onredis.Open(b, server)}
-	stores["batch"].Scripts.Always = true
+	byScript := map[string]*redis.Store{"takes": stores.Open(b, server), "batch": stores.Open(b, server)}
+	byScript["batch"].Scripts.Always = true
 	for _, algorithm := range limiter.Algorithms() {
 		p := benchPolicy(b, algorithm)
-		takeMany(b, stores["takes"], p, keys, 64, len(keys))
+		takeMany(b, byScript["takes"], p, keys, 64, len(keys))
 		for _, size := range []int{1, 10, 32} {
 			b.Run(fmt.Sprintf("algorithm=%s/batch=%d", algorithm, size), func(b *testing.B) {
 				least := map[string]float64{}
 				for b.Loop() {
-					for name, r := range stores {
+					for name, r := range byScript {
 						each := sendTakes(b, client, r, p, keys, size, random)
 						if least[name] == 0 || each < least[name] {
 							least[name] = each
@@ -136,7 +135,7 @@ func sendTakes(b *testing.B, client *goredis.Client, r *redis.Store, p *limiter.
 	before := processorTime(b, client)
 	for range batches {
 		for i := range calls {
-			calls[i] = redis.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[random.IntN(len(keys))])}})
+			calls[i] = redis.NewCall(redis.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(keys[random.IntN(len(keys))])}})
 		}
 		r.Send(context.Background(), r.Topology.AnyNode, calls)
 		for _, c := range calls {

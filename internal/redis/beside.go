@@ -5,14 +5,13 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Asked is checks that wait in the queue for the batch of the next request, until [Store.AnswerTo].
 type Asked struct {
 	call   *Call
 	waiter *waiter
-	op     wire.Operation
+	op     Operation
 	sent   clock.Moment
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Breaker keeps requests from waiting for a Redis that does not decide. It opens on failures. While
@@ -193,6 +193,6 @@ func certain(err error) bool {
 		limiter.KindIncompatible:
 		return true
 	}
-	var caught wire.Failure
+	var caught dial.Failure
 	return errors.As(err, &caught) && !limiter.FailedAlone(err)
 }

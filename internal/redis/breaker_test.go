@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // refused is a failure that opens a breaker at once.
@@ -238,7 +238,7 @@ func TestKind(t *testing.T) {
 		"user_script:12: attempt to index a nil value":      "other",
 		"ERR This Redis command is not allowed from script": "other",
 	} {
-		err := wire.Undecided(wire.Failure(text))
+		err := dial.Undecided(dial.Failure(text))
 		alone := want == "value"
 		assert.ErrorIf(t, limiter.Kind(err) != want || limiter.FailedAlone(err) != alone || certain(err) == alone,
 			"%s: kind %s, alone %v, certain %v", text, limiter.Kind(err), limiter.FailedAlone(err), certain(err))
@@ -264,9 +264,9 @@ func TestKind_busy(t *testing.T) {
 		"BUSY Redict is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": "busy",
 		"BUSYKEY Target key name already exists.":                                                 "other",
 	} {
-		err := wire.Undecided(reply(text))
-		assert.ErrorIf(t, limiter.Kind(err) != want || certain(err) || limiter.FailedAlone(err) || wire.MayHaveRun(err),
+		err := dial.Undecided(reply(text))
+		assert.ErrorIf(t, limiter.Kind(err) != want || certain(err) || limiter.FailedAlone(err) || MayHaveRun(err),
 			"%s: kind %s, certain %v, alone %v, may have run %v; want %s and no other", text,
-			limiter.Kind(err), certain(err), limiter.FailedAlone(err), wire.MayHaveRun(err), want)
+			limiter.Kind(err), certain(err), limiter.FailedAlone(err), MayHaveRun(err), want)
 	}
 }

@@ -16,17 +16,15 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/inmemory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // nodes returns stores on one Redis, as nodes whose clocks are so far ahead of Redis's.
-func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*storetest.Store {
+func nodes(t *testing.T, server *redistest.Server, ahead ...time.Duration) []*storetest.Candidate {
 	t.Helper()
-	var all []*storetest.Store
+	var all []*storetest.Candidate
 	for _, d := range ahead {
-		s, r := onredis.New(t, server)
+		s, r := stores.NewRedis(t, server)
 		storetest.SetAhead(&r.Topology.AnyNode.Clock, -d)
 		all = append(all, s)
 	}
@@ -42,7 +40,7 @@ func TestCalendar_wrong_clock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, 3 * day, -3 * day, 400 * day, -20 * 365 * day, 100 * 365 * day} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			client.FlushDB(context.Background())
-			r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
+			r := stores.OpenWithin(t, server, stores.Patience, limiter.KeyFormat{Prefix: "t"})
 			storetest.SetAhead(&r.Topology.AnyNode.Clock, ahead)
 			perDay, perYear := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "day", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Calendar: "year", Limit: 100})
 			other := storetest.NewPolicy(t, limiter.Settings{Name: "c", Limit: 10, Window: storetest.LongWindow(0)})
@@ -71,15 +69,15 @@ local grace = 3600000
 // no other policy of the request. The breaker stays closed.
 func TestCalendar_jumping_clock(t *testing.T) {
 	server := redistest.Shared(t)
-	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
+	r := stores.OpenWithin(t, server, stores.Patience, limiter.KeyFormat{Prefix: "t"})
 	r.Scripts.Clock = jumpingClockFragment
 	p, other := storetest.NewPolicy(t, limiter.Settings{Name: "a", Calendar: "month", Limit: 5}), storetest.NewPolicy(t, limiter.Settings{Name: "b", Limit: 10, Window: storetest.LongWindow(0)})
 	for range 20 {
-		for _, op := range []wire.Operation{wire.OpTake, wire.OpPeek, wire.OpTake | wire.WithReceipt, wire.OpChange, wire.OpChange | wire.Owed, wire.OpPeek | wire.Counted} {
+		for _, op := range []redis.Operation{redis.OpTake, redis.OpPeek, redis.OpTake | redis.WithReceipt, redis.OpChange, redis.OpChange | redis.Owed, redis.OpPeek | redis.Counted} {
 			checks := []limiter.Check{{Policy: other, Key: limiter.EncodeKey("k"), Weight: 1}, {Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}
 			n := r.Topology.AnyNode
 			err := n.Decide(context.Background(), redis.NewCall(op, checks), checks, time.Minute)
-			if limiter.Kind(err) != limiter.KindClock || !errors.Is(err, limiter.ErrUndecided) || !limiter.FailedAlone(err) || wire.MayHaveRun(err) {
+			if limiter.Kind(err) != limiter.KindClock || !errors.Is(err, limiter.ErrUndecided) || !limiter.FailedAlone(err) || redis.MayHaveRun(err) {
 				t.Fatalf("operation %d: %v", op, err)
 			}
 		}
@@ -103,7 +101,7 @@ func TestCalendar_tables(t *testing.T) {
 			t.Run(fmt.Sprintf("seed %d, %v", seed, skew), func(t *testing.T) {
 				random, play := rand.New(rand.NewPCG(seed, 9)), assert.NewPlay(t, seed)
 				server.Client(t).FlushDB(context.Background())
-				stores := nodes(t, server, []time.Duration{0, 3 * 24 * time.Hour}[random.IntN(2)], []time.Duration{0, -24 * time.Hour}[random.IntN(2)])
+				candidates := nodes(t, server, []time.Duration{0, 3 * 24 * time.Hour}[random.IntN(2)], []time.Duration{0, -24 * time.Hour}[random.IntN(2)])
 				policies := []*limiter.Policy{
 					storetest.NewPolicy(t, limiter.Settings{Name: "p", Calendar: "day", Location: time.FixedZone("here", 0), Limit: limit}),
 					storetest.NewPolicy(t, limiter.Settings{Name: "p", Calendar: "day", Location: time.FixedZone("there", -int(skew.Seconds())), Limit: limit}),
@@ -121,7 +119,7 @@ func TestCalendar_tables(t *testing.T) {
 					}
 					i := random.IntN(2)
 					play.Step("epoch%+d node %d takes", at-storetest.Epoch, i)
-					if stores[i].Play(t, at, policies[i], 1).Passes() {
+					if candidates[i].Play(t, at, policies[i], 1).Passes() {
 						passed[at/day]++
 						n := passed[at/day]
 						assert.ErrorIf(t, n > most, "%d units passed in period %d", n, at/day)
@@ -148,12 +146,12 @@ func TestCalendar_matching(t *testing.T) {
 		{"month", begins + 10*24*hour, 3}, {"month", begins - 30*24*hour, 10}, {"year", storetest.Micros(t, "2026-01-01T00:00:00Z") - 13*hour, 3},
 	} {
 		p := storetest.NewPolicy(t, limiter.Settings{Calendar: test.unit, Limit: 10})
-		here, m := inmemory.New()
-		there, r := onredis.New(t, redistest.Shared(t))
+		here, m := stores.NewMemory()
+		there, r := stores.NewRedis(t, redistest.Shared(t))
 		here.Play(t, begins, p, 0) // makes the table
 		m.TableOf(p).Shards.Of("k").Put("k", kernel.State{Numbers: kernel.Numbers{A: test.start, B: 7}})
 		r.Client().Set(context.Background(), r.RedisKey(p, limiter.EncodeKey("k")), redistest.Doubles(float64(test.start), 7), time.Hour)
-		for _, s := range []*storetest.Store{here, there} {
+		for _, s := range []*storetest.Candidate{here, there} {
 			if r := s.Play(t, begins+hour/2, p, 0); r.Remaining != test.remaining {
 				t.Errorf("%s, %s begun %+d h: %d remain, want %d", s.Name, test.unit, (test.start-begins)/hour, r.Remaining, test.remaining)
 			}
@@ -172,7 +170,7 @@ func offsetOf(t *testing.T, s limiter.Store, r *redis.Store) time.Duration {
 
 func TestRedis_offset(t *testing.T) {
 	for _, ahead := range []time.Duration{0, -3 * time.Hour} {
-		r := onredis.Open(t, redistest.StartAt(t, ahead))
+		r := stores.Open(t, redistest.StartAt(t, ahead))
 		assert.Retry(t, "the offset is known", func() (again bool, seen any) {
 			got := offsetOf(t, r, r)
 			return (got - ahead).Abs() > 50*time.Millisecond, fmt.Sprintf("an offset of %v; want %v", got, ahead)
@@ -182,7 +180,7 @@ func TestRedis_offset(t *testing.T) {
 
 // TestRedis_offset_set sets Redis's clock between requests. It stands still after that.
 func TestRedis_offset_set(t *testing.T) {
-	s, r := onredis.New(t, redistest.Shared(t))
+	s, r := stores.NewRedis(t, redistest.Shared(t))
 	for _, ahead := range []time.Duration{0, time.Hour, -2 * time.Hour, 10 * time.Second} {
 		set := time.Now()
 		s.SetClock(set.Add(ahead).UnixMicro())

@@ -7,7 +7,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // The life of a call. queued -> sent -> answered; from queued and sent the caller may leave it. A
@@ -28,7 +27,7 @@ var callPool = sync.Pool{New: func() any { return new(Call) }}
 // the answer or the error; the sender that finds it in the queue or has its answer, where the caller
 // has left or there is none; or the code that refuses to queue it.
 type Call struct {
-	wire.Payload
+	Payload
 	Alone    [1]*Call          // itself, for a batch of one
 	inflight inflight          // where it is sent alone
 	detached bool              // no caller waits for it
@@ -42,7 +41,7 @@ type Call struct {
 }
 
 // NewCall makes a call of an operation on checks.
-func NewCall(op wire.Operation, checks []limiter.Check) *Call {
+func NewCall(op Operation, checks []limiter.Check) *Call {
 	c := callPool.Get().(*Call) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	c.detached, c.Done, c.Alone[0] = false, nil, c
 	c.state.Store(callQueued)
@@ -52,7 +51,7 @@ func NewCall(op wire.Operation, checks []limiter.Check) *Call {
 
 // NewChange makes a call that changes what checks took, each by its change.
 func NewChange(checks []limiter.Check, changes ...limiter.Change) *Call {
-	c := NewCall(wire.OpChange, checks)
+	c := NewCall(OpChange, checks)
 	for i := range c.Changes {
 		c.Changes[i].Change = changes[i]
 	}
@@ -65,7 +64,7 @@ func NewRepayment(p *limiter.Policy, key limiter.EncodedKey, debts []kernel.Debt
 	for i := range checks {
 		checks[i] = limiter.Check{Policy: p, Key: key}
 	}
-	c := NewCall(wire.OpChange|wire.Owed, checks)
+	c := NewCall(OpChange|Owed, checks)
 	for i := range c.Changes {
 		c.Changes[i].Debt = debts[i]
 	}
@@ -74,8 +73,8 @@ func NewRepayment(p *limiter.Policy, key limiter.EncodedKey, debts []kernel.Debt
 
 // NewTakeAhead makes a call that gives units of an earlier lease back, decides a check, and takes units ahead.
 func NewTakeAhead(check *limiter.Check, wish kernel.Wish, rest int64, of kernel.Receipt) *Call {
-	c := NewCall(wire.OpTake|wire.Ahead, []limiter.Check{*check})
-	c.Changes = append(c.Changes, wire.Change{Change: limiter.Change{Units: -rest}, Receipt: of})
+	c := NewCall(OpTake|Ahead, []limiter.Check{*check})
+	c.Changes = append(c.Changes, Change{Change: limiter.Change{Units: -rest}, Receipt: of})
 	c.Lease.Wish = wish
 	return c
 }
@@ -114,7 +113,7 @@ func (e Ended) Err() error {
 }
 
 // Answer returns the payload that Redis has answered; nil: Redis did not do what it asks for.
-func (e Ended) Answer() *wire.Payload {
+func (e Ended) Answer() *Payload {
 	if e.Err() != nil {
 		return nil
 	}
@@ -123,8 +122,8 @@ func (e Ended) Answer() *wire.Payload {
 
 // Unsent returns the payload only if Redis certainly did not run it. After a timeout Redis may have run it, so there is
 // nothing to retry.
-func (e Ended) Unsent() *wire.Payload {
-	if err := e.Err(); err == nil || wire.MayHaveRun(err) {
+func (e Ended) Unsent() *Payload {
+	if err := e.Err(); err == nil || MayHaveRun(err) {
 		return nil
 	}
 	return &e.call.Payload
@@ -149,7 +148,7 @@ func (c *Call) end(err error) {
 // answer wakes the caller, or recycles the call where there is none.
 func (c *Call) answer() {
 	if w := c.waiter; w != nil && c.state.CompareAndSwap(callSent, callAnswered) {
-		if c.Op&wire.WithReceipt != 0 {
+		if c.Op&WithReceipt != 0 {
 			c.BeginReservations()
 		}
 		w.woken <- nil

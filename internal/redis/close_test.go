@@ -14,7 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestRedis_Close_drains_its_queue has many refunds and charges in the queue when the owner closes the
@@ -22,14 +22,14 @@ import (
 func TestRedis_Close_drains_its_queue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	store := onredis.Open(t, server)
+	store := stores.Open(t, server)
 	p := storetest.DayPolicy(t, "draining", limiter.FixedWindow, 100_000)
 	storetest.Decide(t, store, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	for range 2_000 {
 		storetest.ChargeIn(store, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 3}})
 	}
 	assert.Must(t, store.Close())
-	after := storetest.Decide(t, onredis.Open(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
+	after := storetest.Decide(t, stores.Open(t, server), limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true})
 	assert.Equal(t, after[0].Result.Remaining, 94_000, "what remains")
 }
 
@@ -52,7 +52,7 @@ func TestRedis_Close_during_questions(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := onredis.Open(t, server)
+			store := stores.Open(t, server)
 			store.Client().AddHook(redistest.BeforeCommand{Name: "evalsha", Do: sync.OnceFunc(func() {
 				uses := store.Uses.Count.Load()
 				go store.Close() //nolint:errcheck // it waits for the question
@@ -72,7 +72,7 @@ func TestRedis_Close_during_questions(t *testing.T) {
 // TestRedis_closed has a closed store do what no request waits for: it fails at once.
 func TestRedis_closed(t *testing.T) {
 	t.Parallel()
-	store := onredis.Open(t, redistest.Shared(t))
+	store := stores.Open(t, redistest.Shared(t))
 	assert.Must(t, store.Close())
 	check := limiter.Check{Policy: storetest.RefundingPolicy(t, "late", limiter.GCRA, 100), Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true}
 	var ends []error

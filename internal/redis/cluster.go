@@ -8,8 +8,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // decideSlotted decides checks that may lie in several slots of a Cluster, where a script may touch
@@ -51,9 +51,9 @@ func (r *Store) NodeOf(key limiter.EncodedKey) (*Node, uint16) {
 }
 
 // sendSlots decides a batch on a node with one script run per slot, all in one pipeline.
-func (r *Store) sendSlots(ctx context.Context, n *Node, w *wire.Writer) bool {
+func (r *Store) sendSlots(ctx context.Context, n *Node, w *Writer) bool {
 	calls := w.Payloads
-	slices.SortStableFunc(calls, func(a, b *wire.Payload) int { return int(a.Slot) - int(b.Slot) })
+	slices.SortStableFunc(calls, func(a, b *Payload) int { return int(a.Slot) - int(b.Slot) })
 	w.Used = 0
 	for len(calls) > 0 {
 		size := 1
@@ -71,7 +71,7 @@ func (r *Store) sendSlots(ctx context.Context, n *Node, w *wire.Writer) bool {
 }
 
 // sendAll sends messages in one pipeline, and reports whether the node answered all.
-func (r *Store) sendAll(ctx context.Context, n *Node, w *wire.Writer, messages []*wire.Message) bool {
+func (r *Store) sendAll(ctx context.Context, n *Node, w *Writer, messages []*Message) bool {
 	r.runAll(ctx, n, messages)
 	answered := true
 	for _, m := range messages {
@@ -81,7 +81,7 @@ func (r *Store) sendAll(ctx context.Context, n *Node, w *wire.Writer, messages [
 }
 
 // endSlot passes the outcome of a slot's message to its calls, after those that need it were sent again.
-func (r *Store) endSlot(ctx context.Context, n *Node, w *wire.Writer, m *wire.Message, err error) (answered bool) {
+func (r *Store) endSlot(ctx context.Context, n *Node, w *Writer, m *Message, err error) (answered bool) {
 	answered = r.end(ctx, n, m, err)
 	if m.IsTorn() {
 		return r.sendApart(ctx, n, w, m)
@@ -94,7 +94,7 @@ func (r *Store) endSlot(ctx context.Context, n *Node, w *wire.Writer, m *wire.Me
 }
 
 // sendApart sends each call of a torn message alone. The keys of one call may lie on one master, or be all new.
-func (r *Store) sendApart(ctx context.Context, n *Node, w *wire.Writer, torn *wire.Message) bool {
+func (r *Store) sendApart(ctx context.Context, n *Node, w *Writer, torn *Message) bool {
 	first := w.Used
 	for i, c := range torn.Order {
 		c.Err = nil
@@ -105,7 +105,7 @@ func (r *Store) sendApart(ctx context.Context, n *Node, w *wire.Writer, torn *wi
 
 // runAll sends the messages in one pipeline. Those whose script Redis did not have follow one by one, and, where the
 // node is all of a Cluster, those whose slot has moved.
-func (r *Store) runAll(ctx context.Context, n *Node, messages []*wire.Message) {
+func (r *Store) runAll(ctx context.Context, n *Node, messages []*Message) {
 	cluster, ofCluster := n.Client.(*goredis.ClusterClient)
 	began := time.Now()
 	if ofCluster {
@@ -116,24 +116,23 @@ func (r *Store) runAll(ctx context.Context, n *Node, messages []*wire.Message) {
 	ended := time.Now()
 	for _, m := range messages {
 		m.Began, m.Ended = began, ended
-		if err := m.Sent.Err(); wire.IsNoScript(err) || ofCluster && wire.IsRedirection(err) {
+		if err := m.Sent.Err(); dial.IsNoScript(err) || ofCluster && dial.IsRedirection(err) {
 			_ = r.run(ctx, n.Client, m) // the error is in m.sent
 		}
 	}
 }
 
 // pipe sends messages by their scripts' hashes in one pipeline.
-func (r *Store) pipe(ctx context.Context, client goredis.UniversalClient, messages []*wire.Message) {
+func (r *Store) pipe(ctx context.Context, client goredis.UniversalClient, messages []*Message) {
 	pipeline, now := client.Pipeline(), time.Now()
 	for _, m := range messages {
-		script, err := r.Scripts.Get(m.Kernels)
-		if err != nil {
+		if m.broken != nil {
 			m.Command("evalsha", "")
-			m.Sent.SetErr(err)
+			m.Sent.SetErr(m.broken)
 			continue
 		}
-		m.Command("evalsha", script.Sha)
-		script.SentAt(now)
+		m.Command("evalsha", m.script.Sha)
+		m.script.SentAt(now)
 		_ = pipeline.Process(ctx, m.Sent) // Exec returns a pipeline's errors
 	}
 	_, _ = pipeline.Exec(ctx) // every command has its own error
@@ -141,8 +140,8 @@ func (r *Store) pipe(ctx context.Context, client goredis.UniversalClient, messag
 
 // pipeByMaster sends each master of a Cluster the messages of its slots, all at once. The pipelines of the Cluster's own
 // client would follow redirections to hosts that no node has told.
-func (r *Store) pipeByMaster(ctx context.Context, cluster *goredis.ClusterClient, messages []*wire.Message) {
-	byMaster := map[*goredis.Client][]*wire.Message{}
+func (r *Store) pipeByMaster(ctx context.Context, cluster *goredis.ClusterClient, messages []*Message) {
+	byMaster := map[*goredis.Client][]*Message{}
 	for _, m := range messages {
 		master, err := cluster.MasterForKey(ctx, r.Topology.keyIn(m.Order[0].Slot))
 		if err != nil {
@@ -161,8 +160,8 @@ func (r *Store) pipeByMaster(ctx context.Context, cluster *goredis.ClusterClient
 
 // end passes the outcome of a message to its calls. A message that was sent to a master which has
 // lost its slot is sent again by way of any node, and the topology learns the slot's new master.
-func (r *Store) end(ctx context.Context, n *Node, m *wire.Message, err error) (answered bool) {
-	if n != r.Topology.AnyNode && wire.IsRedirection(err) {
+func (r *Store) end(ctx context.Context, n *Node, m *Message, err error) (answered bool) {
+	if n != r.Topology.AnyNode && dial.IsRedirection(err) {
 		n = r.Topology.AnyNode
 		err = r.run(ctx, n.Client, m)
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestCluster_endpoints uses Clusters whose nodes announce no endpoint, and those that prefer names and have none: a
@@ -27,7 +26,7 @@ func TestCluster_endpoints(t *testing.T) {
 					t.Skip("this server announces addresses alone")
 				}
 			}
-			r := onredis.OpenClusterWithin(t, masters, onredis.Patience)
+			r := stores.OpenClusterWithin(t, masters, stores.Patience)
 			p := storetest.DayPolicy(t, "endpoints", limiter.SlidingWindowCounter, 7)
 			spend := func(key string, remaining int64) {
 				t.Helper()
@@ -43,13 +42,13 @@ func TestCluster_endpoints(t *testing.T) {
 			}
 
 			slot := r.SlotOf(limiter.EncodeKey("moved"))
-			from := int(slot) * len(masters) / wire.ClusterSlots
+			from := int(slot) * len(masters) / redis.ClusterSlots
 			spend("moved", 6)
 			redistest.MoveSlot(t, masters, slot, from, (from+1)%len(masters))
 			spend("moved", 5)
 
 			slot = r.SlotOf(limiter.EncodeKey("moving"))
-			from = int(slot) * len(masters) / wire.ClusterSlots
+			from = int(slot) * len(masters) / redis.ClusterSlots
 			spend("moving", 6)
 			redistest.StartMove(t, masters[from], masters[(from+1)%len(masters)], slot, r.RedisKey(p, limiter.EncodeKey("moving")))
 			spend("moving", 5)
@@ -69,17 +68,17 @@ func TestCluster_endpoints_at_once(t *testing.T) {
 			t.Skip("this server announces addresses alone")
 		}
 	}
-	client := assert.NoError(dial.New(dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: onredis.Patience}))(t)
-	r := redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	client := assert.NoError(dial.New(dial.Connection{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: stores.Patience}))(t)
+	r := redis.New(client, redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	t.Cleanup(func() { _ = r.Close() })
-	assert.ErrorIf(t, !wire.IsNil(client.Do(t.Context(), "get", "k").Err()), "the client does not know the masters")
+	assert.ErrorIf(t, !dial.IsNil(client.Do(t.Context(), "get", "k").Err()), "the client does not know the masters")
 	slot := r.SlotOf(limiter.EncodeKey("moved"))
-	from := int(slot) * len(masters) / wire.ClusterSlots
+	from := int(slot) * len(masters) / redis.ClusterSlots
 	redistest.MoveSlot(t, masters, slot, from, (from+1)%len(masters)) // the client has not heard of it
 	p := storetest.DayPolicy(t, "at-once", limiter.GCRA, 7)
 	var calls []*redis.Call
 	for _, key := range []string{"moved", "a", "b", "c"} {
-		c := redis.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
+		c := redis.NewCall(redis.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
 		c.Slot = r.SlotOf(limiter.EncodeKey(key))
 		calls = append(calls, c)
 	}

@@ -10,15 +10,14 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // A slot is on its way to another master. The state of one policy has moved, another policy has none: a
 // script of both is refused with TRYAGAIN.
 func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 	t.Parallel()
-	r, masters := onredis.OpenCluster(t)
+	r, masters := stores.OpenCluster(t)
 	ctx := t.Context()
 	moved, fresh := storetest.DayPolicy(t, "moved", limiter.SlidingWindowCounter, 10), storetest.DayPolicy(t, "fresh", limiter.SlidingWindowLog, 10)
 	check := func(p *limiter.Policy) []limiter.Check {
@@ -36,7 +35,7 @@ func TestCluster_sends_a_torn_batch_call_by_call(t *testing.T) {
 		t.Helper()
 		var calls []*redis.Call
 		for _, p := range policies {
-			c := redis.NewCall(wire.OpTake, check(p))
+			c := redis.NewCall(redis.OpTake, check(p))
 			c.Slot = slot
 			calls = append(calls, c)
 		}

@@ -14,13 +14,12 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	r, masters := onredis.OpenCluster(t)
+	r, masters := stores.OpenCluster(t)
 
 	t.Run("spreads clients over the masters and counts each exactly", func(t *testing.T) {
 		p := storetest.DayPolicy(t, "spread", limiter.SlidingWindowCounter, 7)
@@ -89,14 +88,14 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 	})
 	got := allowed.Load()
 	assert.ErrorIf(t, got > 30 || got < 15, "%d requests passed a limit of 30", got)
-	onredis.WaitLeft(t, r, large, 1_000-2*got) // lost races are refunded
+	stores.WaitLeft(t, r, large, 1_000-2*got) // lost races are refunded
 }
 
 // openTolerantCluster returns a Cluster whose masters go on when one is gone, and a store that has
 // sent nothing.
 func openTolerantCluster(t *testing.T) (*redis.Store, []*redistest.Server) {
 	t.Helper()
-	r, masters := onredis.OpenCluster(t)
+	r, masters := stores.OpenCluster(t)
 	for _, master := range masters {
 		assert.Must(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
 	}
@@ -126,8 +125,8 @@ func TestCluster_dead_master(t *testing.T) {
 	r, masters := openTolerantCluster(t)
 	p := storetest.DayPolicy(t, "dead", limiter.GCRA, 100)
 	masters[2].Kill()
-	const first = 2*wire.ClusterSlots/3 + 1 // of the slots of the master that is gone
-	alive, gone := clientsIn(r, 50, 0, first), clientsIn(r, 50, first, wire.ClusterSlots)
+	const first = 2*redis.ClusterSlots/3 + 1 // of the slots of the master that is gone
+	alive, gone := clientsIn(r, 50, 0, first), clientsIn(r, 50, first, redis.ClusterSlots)
 	assert.FatalIf(t, errorOf(r, p, gone[0]) == nil, "a dead master decides")
 	assert.WaitFor(t, "the masters are known", func() error { return errorOf(r, p, alive[0]) })
 	for i := range 50 {
@@ -141,7 +140,7 @@ func TestCluster_unserved_slot(t *testing.T) {
 	t.Parallel()
 	r, masters := openTolerantCluster(t)
 	p := storetest.DayPolicy(t, "hole", limiter.GCRA, 100)
-	slot := int(wire.NewWriter(r.KeyFormat).SlotOf("lost"))
+	slot := int(redis.NewKeyWriter(r.KeyFormat).SlotOf("lost"))
 	for _, master := range masters {
 		assert.Must(t, master.Client(t).ClusterDelSlots(context.Background(), slot).Err())
 	}
@@ -164,8 +163,8 @@ func TestCluster_down_at_start(t *testing.T) {
 		info := client.ClusterInfo(context.Background()).Val()
 		return !strings.Contains(info, "cluster_state:fail"), info
 	})
-	reported := &onredis.Reports{}
-	r := onredis.OpenStore(t, dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: onredis.Patience}, redis.Options{
+	reported := &stores.Reports{}
+	r := stores.OpenStore(t, dial.Connection{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}, Timeout: stores.Patience}, redis.Setup{
 		KeyFormat:  limiter.KeyFormat{Prefix: "rl"},
 		OnOutage:   func(err error) { reported.Add("outage:" + limiter.Kind(err)) },
 		OnRecovery: func(time.Duration) { reported.Add("recovery") },
@@ -184,5 +183,5 @@ func TestCluster_down_at_start(t *testing.T) {
 		err := errorOf(r, p, "k")
 		return err != nil, err
 	})
-	onredis.WaitReported(t, reported, "outage:clusterdown recovery")
+	stores.WaitReported(t, reported, "outage:clusterdown recovery")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // putFile replaces a file by another one, as Kubernetes and systemd do.
@@ -60,11 +60,11 @@ func (l logins) do(t testing.TB, command ...any) {
 
 // openWith returns a store of options, and how many refused logins it reports, which must be of the kind. An outage
 // fails the test.
-func openWith(t testing.TB, o dial.Options, kind string) (r *redis.Store, refused *atomic.Int32) {
+func openWith(t testing.TB, o dial.Connection, kind string) (r *redis.Store, refused *atomic.Int32) {
 	t.Helper()
 	refused = new(atomic.Int32)
-	o.Timeout = onredis.Patience
-	r = onredis.OpenStore(t, o, redis.Options{
+	o.Timeout = stores.Patience
+	r = stores.OpenStore(t, o, redis.Setup{
 		KeyFormat: limiter.KeyFormat{Prefix: "rl"},
 		OnRefusedLogin: func(err error) {
 			if refused.Add(1); limiter.Kind(err) != kind {
@@ -109,19 +109,19 @@ func slowly(t testing.TB, server *redistest.Server) string {
 }
 
 // kindsOfRedis start each kind of Redis. They return how to reach it, and its masters.
-var kindsOfRedis = map[string]func(t *testing.T) (dial.Options, []*redistest.Server){
-	"standalone": func(t *testing.T) (dial.Options, []*redistest.Server) {
+var kindsOfRedis = map[string]func(t *testing.T) (dial.Connection, []*redistest.Server){
+	"standalone": func(t *testing.T) (dial.Connection, []*redistest.Server) {
 		server := redistest.Start(t)
-		return dial.Options{Addresses: []string{server.Addr}}, []*redistest.Server{server}
+		return dial.Connection{Addresses: []string{server.Addr}}, []*redistest.Server{server}
 	},
-	"cluster": func(t *testing.T) (dial.Options, []*redistest.Server) {
+	"cluster": func(t *testing.T) (dial.Connection, []*redistest.Server) {
 		masters := redistest.StartCluster(t)
-		return dial.Options{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}}, masters
+		return dial.Connection{Mode: dial.Cluster, Addresses: []string{masters[0].Addr}}, masters
 	},
-	"sentinel": func(t *testing.T) (dial.Options, []*redistest.Server) {
+	"sentinel": func(t *testing.T) (dial.Connection, []*redistest.Server) {
 		master := redistest.Start(t)
 		sentinel := redistest.StartSentinel(t, master, "main")
-		return dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, []*redistest.Server{master}
+		return dial.Connection{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, []*redistest.Server{master}
 	},
 }
 
@@ -152,7 +152,7 @@ func openSlowly(t *testing.T) (r *redis.Store, refused *atomic.Int32, app logins
 	t.Helper()
 	server := redistest.Start(t)
 	app, file = loginsAt(t, server), secretFile(t, "first")
-	r, refused = openWith(t, dial.Options{Addresses: []string{slowly(t, server)}, Username: "app", Credentials: credentials.File(file)}, "auth")
+	r, refused = openWith(t, dial.Connection{Addresses: []string{slowly(t, server)}, Username: "app", Credentials: credentials.File(file)}, "auth")
 	return r, refused, app, file
 }
 
@@ -183,7 +183,7 @@ func TestRedis_credentials_unreadable(t *testing.T) {
 // more connections, whose address no sentinel gives.
 func TestRedis_sentinels_down(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, &redistest.Server{Addr: slowly(t, redistest.Start(t))}, "main")
-	r, refused := openWith(t, dial.Options{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")
+	r, refused := openWith(t, dial.Connection{Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}}, "refused")
 	crowdAfter(t, r, sentinel.Kill)
 	assert.ErrorIf(t, refused.Load() == 0, "no connection was refused: the test has tried nothing")
 }
@@ -214,7 +214,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 				assert.Must(t, at.Do(ctx, "acl", "setuser", "default", "resetpass").Err())
 			}
 			file := secretFile(t, "old\n")
-			r, refused := openWith(t, dial.Options{
+			r, refused := openWith(t, dial.Connection{
 				Mode: dial.Sentinel, Master: "main", Addresses: []string{sentinel.Addr}, Username: "app",
 				Credentials: credentials.File(secretFile(t, "first")), SentinelUsername: user, SentinelCredentials: credentials.File(file),
 			}, "auth")
@@ -235,7 +235,7 @@ func TestRedis_sentinel_credentials(t *testing.T) {
 func TestRedis_unknown_master(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), "main")
-	r := onredis.OpenStore(t, dial.Options{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: onredis.Patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := stores.OpenStore(t, dial.Connection{Mode: dial.Sentinel, Master: "mian", Addresses: []string{sentinel.Addr}, Timeout: stores.Patience}, redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	ctx, p := context.Background(), storetest.HourBan(t, "p", 1)
 	_, decided := r.Decide(ctx, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}})
 	_, ran := r.Command(ctx, 1, "get", "k")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // SlotGroup is the checks of a request that lie in one slot of a Cluster. A request with several
@@ -36,14 +35,14 @@ func (r *Store) decideCrossSlot(ctx context.Context, checks []limiter.Check, gro
 }
 
 func (r *Store) decideGroups(ctx context.Context, checks []limiter.Check, groups []*SlotGroup, deadline time.Time) error {
-	if err := r.runGroups(ctx, groups, wire.OpPeek, deadline); err != nil {
+	if err := r.runGroups(ctx, groups, OpPeek, deadline); err != nil {
 		return err
 	}
 	if keep(checks, groups); !limiter.Allowed(checks) {
 		return r.offend(ctx, checks, deadline)
 	}
 	taking := slices.DeleteFunc(slices.Clone(groups), func(g *SlotGroup) bool { return !g.takes() })
-	err := r.runGroups(ctx, taking, wire.OpTake|wire.WithReceipt, deadline)
+	err := r.runGroups(ctx, taking, OpTake|WithReceipt, deadline)
 	if err == nil && allPass(taking) {
 		keep(checks, taking)
 		return nil
@@ -112,7 +111,7 @@ func allPass(groups []*SlotGroup) bool {
 
 // runGroups runs one operation on all groups at once and waits for every answer, or until the
 // deadline. Its error joins those of the groups that were not decided.
-func (r *Store) runGroups(ctx context.Context, groups []*SlotGroup, op wire.Operation, deadline time.Time) error {
+func (r *Store) runGroups(ctx context.Context, groups []*SlotGroup, op Operation, deadline time.Time) error {
 	sent := clock.Now()
 	var failed error
 	for _, g := range groups {
@@ -131,12 +130,12 @@ func (r *Store) runGroups(ctx context.Context, groups []*SlotGroup, op wire.Oper
 
 // EnqueueGroup queues an operation on a group, at the node that has its slot now. Without an error
 // the group has a call to wait for.
-func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op wire.Operation, deadline clock.Moment) error {
+func (r *Store) EnqueueGroup(ctx context.Context, g *SlotGroup, op Operation, deadline clock.Moment) error {
 	g.Node, g.decided = r.Topology.To(g.slot), false
 	if g.Node.Breaker.Open() {
 		return limiter.ErrOutage
 	}
-	if op == wire.OpTake|wire.WithReceipt {
+	if op == OpTake|WithReceipt {
 		r.Running.Begin(g.checks, nil)
 	}
 	c := NewCall(op, g.checks)
@@ -185,7 +184,7 @@ func (r *Store) offend(ctx context.Context, checks []limiter.Check, deadline tim
 		return nil
 	}
 	groups := r.GroupBySlot(denied)
-	err := r.runGroups(ctx, groups, wire.OpPeek|wire.Counted, deadline)
+	err := r.runGroups(ctx, groups, OpPeek|Counted, deadline)
 	for _, g := range groups {
 		for i, at := range g.indices {
 			if g.decided && !g.checks[i].Result.Passes() {

@@ -13,8 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // damagedBucket has a bucket of 10 per day whose stored state a test writes.
@@ -26,7 +25,7 @@ type damagedBucket struct {
 
 func newDamagedBucket(t *testing.T) *damagedBucket {
 	t.Helper()
-	r := onredis.Open(t, redistest.Shared(t))
+	r := stores.Open(t, redistest.Shared(t))
 	p := storetest.DayPolicy(t, "damaged", limiter.GCRA, 10)
 	return &damagedBucket{r, p, r.RedisKey(p, limiter.EncodeKey("torn"))}
 }
@@ -125,8 +124,8 @@ func TestForeignValue_holes_order(t *testing.T) {
 		play.Step("a refund of a unit taken %d ago, with holes %.0f", ago, numbers)
 		err := b.refund(ago)
 		after := b.read(t)
-		unit, owed := float64(b.p.Params.Window), wire.Double(before, 0)
-		if left := wire.Double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
+		unit, owed := float64(b.p.Params.Window), redis.Double(before, 0)
+		if left := redis.Double(after, 0); err != nil || left < owed-unit-float64(5*time.Minute/time.Microsecond)*10 || left > owed {
 			t.Fatalf("%v: %v is left of %v", err, left, owed)
 		}
 		steps++

@@ -17,21 +17,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // everyOperation lists what a batch may do with a state, the refund first.
 var everyOperation = []struct {
-	wire.Operation
+	redis.Operation
 	change int64
-}{{wire.OpChange, -1}, {wire.OpChange, 1}, {wire.OpTake, 0}, {wire.OpPeek, 0}, {wire.OpTake | wire.WithReceipt, 0}}
+}{{redis.OpChange, -1}, {redis.OpChange, 1}, {redis.OpTake, 0}, {redis.OpPeek, 0}, {redis.OpTake | redis.WithReceipt, 0}}
 
 // operate runs one operation on a key, past the queue, and returns its error.
-func operate(r *redis.Store, op wire.Operation, change int64, p *limiter.Policy, key string) error {
+func operate(r *redis.Store, op redis.Operation, change int64, p *limiter.Policy, key string) error {
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1, State: limiter.CheckState{Receipt: kernel.Receipt{First: 1, Second: 1}}}}
 	c := redis.NewCall(op, checks)
-	if op == wire.OpChange {
+	if op == redis.OpChange {
 		c = redis.NewChange(checks, limiter.Change{Units: change})
 	}
 	r.Send(context.Background(), r.Topology.AnyNode, c.Alone[:])
@@ -63,7 +62,7 @@ func isState(value string, count int) bool {
 		return false
 	}
 	for i := range count {
-		if n := wire.Double(value, i); !(n >= 0 && n <= 1<<53 && n == math.Trunc(n)) {
+		if n := redis.Double(value, i); !(n >= 0 && n <= 1<<53 && n == math.Trunc(n)) {
 			return false
 		}
 	}
@@ -78,7 +77,7 @@ func TestForeignValue_string(t *testing.T) {
 func foreignStringsFail(t *testing.T, server *redistest.Server) {
 	t.Helper()
 	client := server.Client(t)
-	r := onredis.Open(t, server)
+	r := stores.Open(t, server)
 	random := rand.NewChaCha8([32]byte{1})
 	for algorithm, counts := range map[string][]int{limiter.FixedWindow: {2}, limiter.SlidingWindowCounter: {3}, limiter.GCRA: {2, 3}, limiter.SlidingWindowLog: nil} {
 		p := storetest.DayPolicy(t, "foreign-"+algorithm, algorithm, 10)
@@ -102,7 +101,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client := server.Client(t)
-	r := onredis.Open(t, server)
+	r := stores.Open(t, server)
 	p := storetest.DayPolicy(t, "foreign-log", limiter.SlidingWindowLog, 10)
 	for seed, play := range assert.Plays(t, 200, 2000) {
 		random, round := rand.NewChaCha8([32]byte{2, byte(seed), byte(seed >> 8)}), int(seed)
@@ -134,7 +133,7 @@ func TestForeignValue_log_entry(t *testing.T) {
 func TestForeignValue_breaker(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := onredis.Open(t, server), server.Client(t)
+	r, client := stores.Open(t, server), server.Client(t)
 	p := storetest.DayPolicy(t, "typed", limiter.GCRA, 10)
 	ctx := t.Context()
 	assert.Must(t, client.Set(ctx, r.RedisKey(p, limiter.EncodeKey("nan")), redistest.Doubles(math.NaN(), math.NaN()), 0).Err())

@@ -7,14 +7,13 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // attempt is an operation that failed on a node. A probe repeats it on a reserved key, which shows
 // whether Redis decides. A PING would not: a user may be permitted to send it and not what the
 // script does.
 type attempt struct {
-	Op       wire.Operation
+	Op       Operation
 	Slot     uint16
 	Policies []*limiter.Policy
 	Err      error // why it failed
@@ -24,10 +23,10 @@ type attempt struct {
 }
 
 // attemptNow returns an attempt of a take that has not failed.
-func attemptNow() *attempt { return &attempt{Op: wire.OpTake, at: clock.Now()} }
+func attemptNow() *attempt { return &attempt{Op: OpTake, at: clock.Now()} }
 
 // attemptOf returns the attempt of an operation on checks of one slot.
-func attemptOf(op wire.Operation, slot uint16, checks []limiter.Check, err error) *attempt {
+func attemptOf(op Operation, slot uint16, checks []limiter.Check, err error) *attempt {
 	a := &attempt{Op: op, Slot: slot, Err: err, at: clock.Now()}
 	for i := range checks {
 		a.Policies = append(a.Policies, checks[i].Policy)

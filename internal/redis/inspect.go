@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // StoredKey is a key in Redis, as it is.
@@ -40,7 +40,7 @@ func (a *Admin) Inspect(ctx context.Context, p *limiter.Policy, key limiter.Enco
 		})
 		stored = append(stored, ban...)
 	}
-	return stored, wire.Undecided(err)
+	return stored, dial.Undecided(err)
 }
 
 // inspect returns a key and its value, as the function reads it; nothing where there is no key.
@@ -80,7 +80,7 @@ func (a *Admin) readStored(ctx context.Context, p *limiter.Policy, name, kind st
 	}
 	var values [3]int64
 	for i := range len(text) / 8 {
-		n := wire.Double(text, i)
+		n := Double(text, i)
 		if !(n >= 0 && n <= kernel.Precision) {
 			return nil, nil //nolint:nilnil // as above
 		}
@@ -112,7 +112,7 @@ func (a *Admin) readLog(ctx context.Context, p *limiter.Policy, name string) (ma
 
 // ignoreGone drops the error of a key that is gone meanwhile.
 func ignoreGone(err error) error {
-	if wire.IsNil(err) {
+	if dial.IsNil(err) {
 		return nil
 	}
 	return err
@@ -127,7 +127,7 @@ func (a *Admin) readStoredBan(ctx context.Context, name, kind string) (map[strin
 	if err != nil {
 		return nil, ignoreGone(err)
 	}
-	s, ok := wire.DecodeBan(text)
+	s, ok := DecodeBan(text)
 	if !ok {
 		return nil, nil //nolint:nilnil // as above
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // readRunning reads what Redis counts for each node: a list of nodes with what each runs and when that
@@ -23,13 +22,13 @@ func (a *Admin) readRunning(ctx context.Context, p *limiter.Policy, name, kind s
 	if err != nil {
 		return nil, err
 	}
-	ahead, _ := a.Clock(wire.SlotOfName(name)).Ahead()
+	ahead, _ := a.Clock(SlotOfName(name)).Ahead()
 	now, total, nodes, turns := time.Now().Add(ahead), int64(0), []map[string]any{}, kernel.WaitingState{}
 	for id, text := range fields {
-		if id == "all" || p.Settings.Waits && wire.ReadTurn(&turns, id, text) {
+		if id == "all" || p.Settings.Waits && ReadTurn(&turns, id, text) {
 			continue
 		}
-		entry, ok := wire.StoredEntry(text)
+		entry, ok := StoredEntry(text)
 		if !ok || len(id) != 8 {
 			return nil, nil //nolint:nilnil // a foreign value has no description
 		}
@@ -38,7 +37,7 @@ func (a *Admin) readRunning(ctx context.Context, p *limiter.Policy, name, kind s
 			continue
 		}
 		total += entry[1]
-		nodes = append(nodes, map[string]any{"node": wire.NodeName(int64(wire.Double(id, 0))), "running": entry[1],
+		nodes = append(nodes, map[string]any{"node": NodeName(int64(Double(id, 0))), "running": entry[1],
 			"expires": timeText(entry[2])})
 	}
 	slices.SortFunc(nodes, func(a, b map[string]any) int { return strings.Compare(fmt.Sprint(a["node"]), fmt.Sprint(b["node"])) })
@@ -52,7 +51,7 @@ func (a *Admin) readRunning(ctx context.Context, p *limiter.Policy, name, kind s
 func addTurns(value map[string]any, s *kernel.WaitingState, now int64) {
 	if c := s.Claim; c.HoldsAt(now) {
 		value["claim"] = map[string]any{
-			"node": wire.NodeName(c.Node), "units": c.Units, "expires": timeText(c.Ends),
+			"node": NodeName(c.Node), "units": c.Units, "expires": timeText(c.Ends),
 			"age": time.Duration(max(0, now-c.Turn) * int64(time.Microsecond)).Seconds(),
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // wantKind decides, and wants an error of a kind on one line.
@@ -33,7 +33,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 	client, ctx := server.Client(t), context.Background()
 	check := func(kind string) {
 		t.Helper()
-		wantKind(t, onredis.Open(t, server), kind)
+		wantKind(t, stores.Open(t, server), kind)
 	}
 	for i := 0; client.Set(ctx, fmt.Sprint("fill", i), strings.Repeat("x", 10_000), 0).Err() == nil; i++ {
 		continue
@@ -55,7 +55,7 @@ func TestRedis_Decide_kinds(t *testing.T) {
 // TestRedis_Decide_renamed has a command that the script needs and the server calls otherwise.
 func TestRedis_Decide_renamed(t *testing.T) {
 	t.Parallel()
-	wantKind(t, onredis.Open(t, redistest.Start(t, "--rename-command", "GET", "")), "command")
+	wantKind(t, stores.Open(t, redistest.Start(t, "--rename-command", "GET", "")), "command")
 }
 
 // TestRedis_Decide_busy has a foreign script that does not end.
@@ -63,7 +63,7 @@ func TestRedis_Decide_busy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	redistest.Busy(t, server)
-	wantKind(t, onredis.Open(t, server), "busy")
+	wantKind(t, stores.Open(t, server), "busy")
 }
 
 // TestRedis_Decide_clusterDown has a Cluster that is down, once refusing reads and once not.
@@ -71,6 +71,6 @@ func TestRedis_Decide_clusterDown(t *testing.T) {
 	t.Parallel()
 	for _, reads := range []string{"no", "yes"} {
 		server := redistest.StartDownCluster(t, "--cluster-allow-reads-when-down", reads)
-		wantKind(t, onredis.OpenClusterWithin(t, []*redistest.Server{server}, onredis.Patience), "clusterdown")
+		wantKind(t, stores.OpenClusterWithin(t, []*redistest.Server{server}, stores.Patience), "clusterdown")
 	}
 }

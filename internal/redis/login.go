@@ -11,8 +11,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // loginReplies are the replies to AUTH of a Redis that refuses it. No other command gets them.
@@ -31,7 +31,7 @@ const sentinelsRefuse = "redis: all sentinels "
 // open connection are not of these: its user has lost a permission.
 func refusedLogin(err error) bool {
 	var (
-		own         *wire.CredentialsError
+		own         *dial.CredentialsError
 		certificate *tls.CertificateVerificationError
 		alert       *net.OpError
 		reply       goredis.Error
@@ -50,7 +50,7 @@ func refusedLogin(err error) bool {
 	}
 	text := err.Error()
 	if strings.HasPrefix(text, sentinelsRefuse) {
-		kind := wire.KindOf(err)
+		kind := dial.KindOf(err)
 		return kind == "auth" || kind == "refused"
 	}
 	return errors.As(err, &reply) && slices.ContainsFunc(loginReplies, func(words string) bool { return strings.HasPrefix(text, words) })

@@ -10,9 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/inmemory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestLua54 has the scripts pass what they pass in Redis, under Lua 5.1, without an edit: the conformance suite, the
@@ -38,14 +36,14 @@ func TestLua54(t *testing.T) {
 func TestLua54_failure_behind(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartLua54(t)
-	r, p := onredis.Open(t, server), storetest.DayPolicy(t, "p", limiter.GCRA, 10)
+	r, p := stores.Open(t, server), storetest.DayPolicy(t, "p", limiter.GCRA, 10)
 	assert.Must(t, server.Client(t).Set(t.Context(), r.RedisKey(p, limiter.EncodeKey("bad")), "nonsense", 0).Err())
 	take := func(keys ...string) *redis.Call {
 		var checks []limiter.Check
 		for _, key := range keys {
 			checks = append(checks, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 		}
-		return redis.NewCall(wire.OpTake, checks)
+		return redis.NewCall(redis.OpTake, checks)
 	}
 	passes, fails := take("a", "b"), take("c", "bad")
 	r.Send(t.Context(), r.Topology.AnyNode, []*redis.Call{passes, fails})
@@ -53,8 +51,8 @@ func TestLua54_failure_behind(t *testing.T) {
 }
 
 // withLua54 returns a store of each kind, whose Redis is one of Lua 5.4.
-func withLua54(t testing.TB) []*storetest.Store {
+func withLua54(t testing.TB) []*storetest.Candidate {
 	t.Helper()
-	s, _ := onredis.New(t, redistest.StartLua54(t))
-	return []*storetest.Store{inmemory.Open(t), s}
+	s, _ := stores.NewRedis(t, redistest.StartLua54(t))
+	return []*storetest.Candidate{stores.OpenMemory(t), s}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Node is one Redis that decides: the only one, or a Cluster's master of some slots. Each has its
@@ -32,7 +31,7 @@ type Node struct {
 }
 
 // decideChecks decides checks by one call of an operation. An error leaves them as they are.
-func (n *Node) decideChecks(ctx context.Context, op wire.Operation, slot uint16, checks []limiter.Check, timeout time.Duration) error {
+func (n *Node) decideChecks(ctx context.Context, op Operation, slot uint16, checks []limiter.Check, timeout time.Duration) error {
 	c := NewCall(op, checks)
 	c.Slot = slot
 	if err := n.Decide(ctx, c, checks, timeout); err != nil {
@@ -61,8 +60,8 @@ func (n *Node) Decide(ctx context.Context, c *Call, checks []limiter.Check, time
 	return err
 }
 
-// Refund undoes a refundable take in the background. Refunds of takes do not reckon with leases of others; giving back
-// does.
+// Refund undoes a refundable take in the background. A take of a policy with leases is undone by giving units back, which leaves
+// what other nodes have leased.
 func (n *Node) Refund(slot uint16, checks []limiter.Check) {
 	plain, changes := make([]limiter.Check, 0, len(checks)), make([]limiter.Change, 0, len(checks))
 	for i := range checks {
@@ -138,7 +137,7 @@ func (n *Node) undecided(ctx context.Context, c *Call, err error) error {
 
 // Report passes the outcome of an operation to the breaker. A request whose client went away says
 // nothing about Redis, nor does one that failed alone.
-func (n *Node) Report(op wire.Operation, slot uint16, checks []limiter.Check, sent clock.Moment, err error) {
+func (n *Node) Report(op Operation, slot uint16, checks []limiter.Check, sent clock.Moment, err error) {
 	switch {
 	case err == nil:
 		n.Breaker.Success(sent)
@@ -167,7 +166,7 @@ func (n *Node) retire(heir *Node) {
 }
 
 // finish passes the outcome of a message that was sent to its calls, and compares the clocks.
-func (n *Node) finish(m *wire.Message, err error) {
+func (n *Node) finish(m *Message, err error) {
 	m.Deliver(err)
 	if m.RedisTime > 0 {
 		n.Clock.Learn(m.Began, m.Ended, m.RedisTime)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Peek returns what a request of the check's weight would get, without charging it. Unlike decisions
@@ -34,7 +33,7 @@ func (r *Store) PeekUnlessOpen(ctx context.Context, check *limiter.Check) error 
 func (r *Store) peekBy(check *limiter.Check, send func(n *Node, c *Call, checks []limiter.Check) error) error {
 	n, slot := r.NodeOf(check.Key)
 	checks := []limiter.Check{*check}
-	c := NewCall(wire.OpPeek, checks)
+	c := NewCall(OpPeek, checks)
 	c.Slot = slot
 	if err := send(n, c, checks); err != nil {
 		return err
@@ -51,7 +50,7 @@ func (r *Store) PeekAsync(check *limiter.Check, answered func(*limiter.Check)) {
 		return
 	}
 	n, slot := r.NodeOf(check.Key)
-	c := NewCall(wire.OpPeek, []limiter.Check{*check})
+	c := NewCall(OpPeek, []limiter.Check{*check})
 	c.Slot = slot
 	n.Background(c, func(e Ended) {
 		if p := e.Answer(); p != nil {

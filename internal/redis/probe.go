@@ -12,7 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // This file probes nodes that fail. It makes a Redis ready that was away, before requests use it: it may have been
@@ -34,7 +33,7 @@ const (
 
 // isAway reports whether an error says that a Redis cannot be reached, or that it is starting.
 func isAway(err error) bool {
-	switch limiter.Kind(wire.Undecided(err)) {
+	switch limiter.Kind(dial.Undecided(err)) {
 	case "refused", "connection", "timeout", "loading":
 		return err != nil
 	}
@@ -46,7 +45,7 @@ func isAway(err error) bool {
 // several, any other operation would close it for a moment.
 func (r *Store) recover(n *Node) {
 	a := *n.Cause.Load()
-	if n.renewal != nil && wire.IsRefusal(a.Err) {
+	if n.renewal != nil && dial.IsRefusal(a.Err) {
 		n.renewal.startBy(0) // the address may lead to a server that decides
 	}
 	next := probeInterval
@@ -93,7 +92,7 @@ func (r *Store) renew(n *Node) {
 		r.resume(n)
 	}
 	if err != nil && refusedLogin(err) && r.Topology.refused != nil {
-		r.Topology.refused(wire.Undecided(err))
+		r.Topology.refused(dial.Undecided(err))
 	}
 	n.renewal.startLater()
 }
@@ -103,14 +102,14 @@ func (r *Store) renew(n *Node) {
 // commands. Before a refund it takes two units, and refunds the first of them, so that a log has an entry to move.
 func (r *Store) probe(ctx context.Context, n *Node, a *attempt) error {
 	checks := r.probeChecks(a)
-	if a.Op != wire.OpChange {
+	if a.Op != OpChange {
 		denied := slices.Clone(checks)
 		for i := range denied {
 			denied[i].Weight = denied[i].Policy.Capacity()
 		}
 		return r.tryTakes(ctx, n, a.Slot, checks, checks, checks, denied)
 	}
-	for _, op := range []wire.Operation{wire.OpTake | wire.WithReceipt, wire.OpTake} {
+	for _, op := range []Operation{OpTake | WithReceipt, OpTake} {
 		if err := r.try(ctx, n, op, a.Slot, checks); err != nil {
 			return err
 		}
@@ -123,7 +122,7 @@ func (r *Store) tryTakes(ctx context.Context, n *Node, slot uint16, takes ...[]l
 	until := clock.Now().Add(r.Timeout)
 	waits := make([]func() error, len(takes))
 	for i, checks := range takes {
-		c := NewCall(wire.OpTake, checks)
+		c := NewCall(OpTake, checks)
 		c.Slot = slot
 		w := c.awaitedBy(ctx, until)
 		waits[i] = func() error { return endTry(c, n.undecided(ctx, c, w.wait())) }
@@ -142,7 +141,7 @@ func (r *Store) tryTakes(ctx context.Context, n *Node, slot uint16, takes ...[]l
 
 // try runs one operation on a node, whatever its breaker's state. A foreign value is a fault of the key,
 // and none of Redis.
-func (r *Store) try(ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check) error {
+func (r *Store) try(ctx context.Context, n *Node, op Operation, slot uint16, checks []limiter.Check) error {
 	return r.tryCall(ctx, n, NewCall(op, checks), slot, checks)
 }
 
@@ -184,7 +183,7 @@ func (r *Store) probeKey(slot uint16) string {
 	if r.Slotted.Load() {
 		return r.ProbeKeyIn(slot)
 	}
-	return wire.ProbeKey
+	return ProbeKey
 }
 
 // ProbeKeyIn returns a reserved key in a slot of a Cluster. It is found by trial, once.
@@ -192,9 +191,9 @@ func (r *Store) ProbeKeyIn(slot uint16) string {
 	if key, known := r.probeKeys.Load(slot); known {
 		return key.(string) //nolint:forcetypeassert,errcheck // nothing else is stored
 	}
-	keys := wire.NewWriter(r.KeyFormat)
+	keys := NewKeyWriter(r.KeyFormat)
 	for i := 0; ; i++ {
-		if key := wire.ProbeKey + strconv.Itoa(i); keys.SlotOf(key) == slot {
+		if key := ProbeKey + strconv.Itoa(i); keys.SlotOf(key) == slot {
 			r.probeKeys.Store(slot, key)
 			return key
 		}
@@ -243,7 +242,7 @@ func (r *Store) reach(n *Node, a *attempt) (next time.Duration) {
 		}
 		err := r.prepare(n, a)
 		if a.unreached = isAway(err); a.unreached {
-			a.Err = wire.Undecided(err)
+			a.Err = dial.Undecided(err)
 			return knockInterval
 		}
 	}

@@ -11,12 +11,12 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // waitProbes waits until a node has been probed twice and still fails.
@@ -44,7 +44,7 @@ func TestProbe_missing_permission(t *testing.T) {
 			if right == "llen" {
 				weight = 100 // a denial alone needs it
 			}
-			r, reported, setPermissions := onredis.OpenLimited(t)
+			r, reported, setPermissions := stores.OpenLimited(t)
 			p := storetest.DayPolicy(t, "limited", algorithm, 100)
 			other := storetest.DayPolicy(t, "other", limiter.GCRA, 100)
 			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
@@ -62,7 +62,7 @@ func TestProbe_missing_permission(t *testing.T) {
 			err = r.Probe(t.Context(), []limiter.Check{check})
 			assert.ErrorIf(t, limiter.Kind(err) != "auth", "a probe while the breaker is open: %v", err)
 			setPermissions("+" + right)
-			onredis.WaitReported(t, reported, "outage:auth recovery")
+			stores.WaitReported(t, reported, "outage:auth recovery")
 			storetest.Decide(t, r, check)
 		})
 	}
@@ -74,13 +74,13 @@ func TestProbe_refund(t *testing.T) {
 	for _, right := range []string{"lset", "lrange"} {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
-			r, reported, setPermissions := onredis.OpenLimited(t)
+			r, reported, setPermissions := stores.OpenLimited(t)
 			p := storetest.RefundingPolicy(t, "limited", limiter.SlidingWindowLog, 100)
 			first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
 			storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 			setPermissions("-" + right)
 			storetest.RefundIn(r, first)
-			onredis.WaitReported(t, reported, "outage:auth lost:auth")
+			stores.WaitReported(t, reported, "outage:auth lost:auth")
 			waitProbes(t, r.Topology.AnyNode)
 			storetest.RefundIn(r, first)
 			unsent := 0
@@ -91,7 +91,7 @@ func TestProbe_refund(t *testing.T) {
 			})
 			assert.ErrorIf(t, unsent != 1, "a charge is sent while the breaker is open")
 			setPermissions("+" + right)
-			onredis.WaitReported(t, reported, "outage:auth lost:auth lost:breaker recovery")
+			stores.WaitReported(t, reported, "outage:auth lost:auth lost:breaker recovery")
 		})
 	}
 }
@@ -99,15 +99,15 @@ func TestProbe_refund(t *testing.T) {
 func TestProbe_idle_store(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := onredis.Open(t, server)
+	r := stores.Open(t, server)
 	p := storetest.DayPolicy(t, "idle", limiter.GCRA, 100)
 	server.Kill()
 	err := errorOf(r, p, "k")
 	assert.FatalIf(t, err == nil, "a dead Redis decides")
 	server.Run(t)
-	onredis.WaitFailing(t, &r.Topology, false, func() {})
+	stores.WaitFailing(t, &r.Topology, false, func() {})
 	client, ctx := server.Client(t), t.Context()
-	name := r.RedisKey(p, limiter.AsEncoded(wire.ProbeKey))
+	name := r.RedisKey(p, limiter.AsEncoded(redis.ProbeKey))
 	keys := client.Keys(ctx, "*").Val()
 	assert.ErrorIf(t, len(keys) > 1 || len(keys) == 1 && keys[0] != name, "the probe has left %v", keys)
 	ttl := client.PTTL(ctx, name).Val()
@@ -118,22 +118,22 @@ func TestProbe_idle_master(t *testing.T) {
 	t.Parallel()
 	r, masters := openTolerantCluster(t)
 	p := storetest.DayPolicy(t, "idle", limiter.SlidingWindowLog, 100)
-	key := clientsIn(r, 1, 2*wire.ClusterSlots/3+1, wire.ClusterSlots)[0]
+	key := clientsIn(r, 1, 2*redis.ClusterSlots/3+1, redis.ClusterSlots)[0]
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Weight: 1})
 	masters[2].Kill()
-	onredis.WaitFailing(t, &r.Topology, true, func() { _ = errorOf(r, p, key) })
+	stores.WaitFailing(t, &r.Topology, true, func() { _ = errorOf(r, p, key) })
 	masters[2].Run(t)
-	onredis.WaitFailing(t, &r.Topology, false, func() {})
+	stores.WaitFailing(t, &r.Topology, false, func() {})
 }
 
 func TestProbe_keys(t *testing.T) {
 	t.Parallel()
 	for _, naming := range []limiter.KeyFormat{{Prefix: "rl"}, {Prefix: "rl", Secret: "s"}} {
 		r := &redis.Store{Admin: redis.Admin{KeyFormat: naming}}
-		n := wire.NewWriter(naming)
-		for slot := uint16(0); slot < wire.ClusterSlots; slot += 997 {
-			if key := r.ProbeKeyIn(slot); n.SlotOf(key) != slot || !strings.HasPrefix(key, wire.ProbeKey) {
+		n := redis.NewKeyWriter(naming)
+		for slot := uint16(0); slot < redis.ClusterSlots; slot += 997 {
+			if key := r.ProbeKeyIn(slot); n.SlotOf(key) != slot || !strings.HasPrefix(key, redis.ProbeKey) {
 				t.Errorf("slot %d: %q lies in %d", slot, key, n.SlotOf(key))
 			}
 		}
@@ -143,7 +143,7 @@ func TestProbe_keys(t *testing.T) {
 func TestProbe_ends(t *testing.T) {
 	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
-	refused := wire.Undecided(wire.Failure("READONLY")) // by a server that is there
+	refused := dial.Undecided(dial.Failure("READONLY")) // by a server that is there
 	var running sync.Map                                // how many probes, by node
 	probing := func(n *redis.Node) *atomic.Int32 {
 		count, _ := running.LoadOrStore(n, &atomic.Int32{})
@@ -160,7 +160,7 @@ func TestProbe_ends(t *testing.T) {
 	}
 	probed := func() *redis.Node {
 		n := a.Topology.To(0)
-		n.Report(wire.OpTake, 0, nil, clock.Now(), refused)
+		n.Report(redis.OpTake, 0, nil, clock.Now(), refused)
 		assert.Retry(t, "the server is probed", func() (again bool, seen any) {
 			return probing(n).Load() == 0 || !n.Breaker.Open(), "no probe"
 		})
@@ -186,16 +186,16 @@ func TestProbe_replaced_master(t *testing.T) {
 	t.Parallel()
 	a := newTestCluster(t, owned(0, 16383, masterA))
 	a.Topology.Discover()
-	a.Topology.To(0).Report(wire.OpTake, 0, nil, clock.Now(), refused)
+	a.Topology.To(0).Report(redis.OpTake, 0, nil, clock.Now(), refused)
 	a.assign(t, owned(0, 16383, masterB))
-	onredis.WaitFailing(t, &a.Topology, false, func() {})
+	stores.WaitFailing(t, &a.Topology, false, func() {})
 }
 
 // TestRedis_enqueueAsync_full_queue queues a refund where the queue is full.
 func TestRedis_enqueueAsync_full_queue(t *testing.T) {
 	t.Parallel()
-	r := onredis.Open(t, redistest.Shared(t))
-	reported := &onredis.Reports{}
+	r := stores.Open(t, redistest.Shared(t))
+	reported := &stores.Reports{}
 	s := r.Topology.AnyNode
 	s.Lost = func(err error) { reported.Add(limiter.Kind(err)) }
 	s.Batcher.Waiting = make([]*redis.Call, redis.MaxQueue)

@@ -4,9 +4,9 @@ import (
 	"errors"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // This file is the rule by which this process reports to Redis how many units of a key's requests it runs.
@@ -54,13 +54,13 @@ type record struct {
 type Run struct {
 	Record *record
 	Units  int64
-	stamp  wire.Stamp
+	stamp  Stamp
 }
 
-var _ wire.Stamped = (*Run)(nil) // a check holds it as any
+var _ Stamped = (*Run)(nil) // a check holds it as any
 
-// StampOf implements [wire.Stamped].
-func (m *Run) StampOf() wire.Stamp { return m.stamp }
+// StampOf implements [Stamped].
+func (m *Run) StampOf() Stamp { return m.stamp }
 
 // waitingTake is the message of a take whose request waits.
 type waitingTake struct {
@@ -69,11 +69,11 @@ type waitingTake struct {
 }
 
 var _ interface {
-	wire.Stamped
-	wire.Turned
+	Stamped
+	Turned
 } = (*waitingTake)(nil)
 
-// TurnOf implements [wire.Turned].
+// TurnOf implements [Turned].
 func (w *waitingTake) TurnOf() *kernel.Turn { return w.turn }
 
 // RunOf returns the message or the part of a check; nil where it has none.
@@ -87,16 +87,16 @@ func RunOf(c *limiter.Check) *Run {
 	return nil
 }
 
-// Outcome is what became of a message.
-type Outcome int
+// MessageFate is what became of a message.
+type MessageFate int
 
-// The outcomes of a message.
+// The fates of a message.
 const (
-	RanOK      Outcome = iota // it ran; a take was granted
-	ranDenied                 // a take was denied, by whatever check
-	RanLate                   // its epoch was superseded or lost, and it changed nothing
-	ranUnknown                // it may have run, or run later
-	ranNever                  // it was not sent
+	RanOK      MessageFate = iota // it ran; a take was granted
+	ranDenied                     // a take was denied, by whatever check
+	RanLate                       // its epoch was superseded or lost, and it changed nothing
+	ranUnknown                    // it may have run, or run later
+	ranNever                      // it was not sent
 )
 
 // newEpoch begins a new epoch, whose base is all that runs and all that is being taken.
@@ -108,11 +108,11 @@ func (t *Tracker) newEpoch(r *record, now clock.Moment) {
 }
 
 // stamp returns the epoch and the base that a message is sent with.
-func (r *record) stamp() wire.Stamp {
+func (r *record) stamp() Stamp {
 	if r.known {
-		return wire.Stamp{Epoch: r.epoch, Base: wire.NoBase}
+		return Stamp{Epoch: r.epoch, Base: NoBase}
 	}
-	return wire.Stamp{Epoch: r.epoch, Base: r.base}
+	return Stamp{Epoch: r.epoch, Base: r.base}
 }
 
 // beginTake counts a take that leaves.
@@ -127,7 +127,7 @@ func (r *record) beginTake(units int64) Run {
 func (r *record) beginRelease(units int64, now clock.Moment) Run {
 	m := Run{r, units, r.stamp()}
 	if r.running == 0 && r.Inflight == 0 && r.known && !r.Dirty && now >= r.keepTill {
-		r.ended, m.stamp.Base = true, wire.NothingLeft
+		r.ended, m.stamp.Base = true, NothingLeft
 	}
 	r.Inflight++
 	return m
@@ -142,12 +142,12 @@ func (r *record) beginState() Run {
 
 // endTake ends a take. It reports whether its units have to be released, because a base has them that
 // was made meanwhile.
-func (t *Tracker) endTake(m Run, outcome Outcome, now clock.Moment) (release bool) {
+func (t *Tracker) endTake(m Run, fate MessageFate, now clock.Moment) (release bool) {
 	r := m.Record
 	r.takes -= m.Units
 	r.Inflight--
 	isCurrent := m.stamp.Epoch == r.epoch
-	switch outcome {
+	switch fate {
 	case RanOK:
 		r.running += m.Units
 		r.known = r.known || isCurrent
@@ -164,17 +164,17 @@ func (t *Tracker) endTake(m Run, outcome Outcome, now clock.Moment) (release boo
 	}
 	if isCurrent {
 		t.newEpoch(r, now)
-	} else if outcome == ranUnknown && !r.known {
+	} else if fate == ranUnknown && !r.known {
 		t.markDirty(r, now)
 	}
 	return !isCurrent
 }
 
 // endMessage ends a release or a state.
-func (t *Tracker) endMessage(m Run, outcome Outcome, now clock.Moment) {
+func (t *Tracker) endMessage(m Run, fate MessageFate, now clock.Moment) {
 	r := m.Record
 	if r.ended {
-		t.endLast(r, outcome, now)
+		t.endLast(r, fate, now)
 		return
 	}
 	r.Inflight--
@@ -182,27 +182,27 @@ func (t *Tracker) endMessage(m Run, outcome Outcome, now clock.Moment) {
 	if m.Units == 0 && r.stating == m.stamp.Epoch {
 		r.stating = 0
 	}
-	if outcome == ranUnknown {
+	if fate == ranUnknown {
 		t.keep(r, now)
 	}
 	switch {
-	case outcome == RanOK:
+	case fate == RanOK:
 		r.known = r.known || isCurrent
-	case isCurrent && (outcome == RanLate || m.Units > 0):
+	case isCurrent && (fate == RanLate || m.Units > 0):
 		t.newEpoch(r, now)
-	case outcome != RanLate && (!r.known || outcome == ranNever):
+	case fate != RanLate && (!r.known || fate == ranNever):
 		t.markDirty(r, now)
 	}
 }
 
 // endLast ends the release that ended its record. Where Redis may still have the units, a state of a
 // later epoch corrects that; where one is known already, it has.
-func (t *Tracker) endLast(ended *record, outcome Outcome, now clock.Moment) {
-	if outcome == RanOK || outcome == RanLate {
+func (t *Tracker) endLast(ended *record, fate MessageFate, now clock.Moment) {
+	if fate == RanOK || fate == RanLate {
 		return
 	}
 	r := t.find(ended.Policy, ended.Key, now)
-	if outcome == ranUnknown {
+	if fate == ranUnknown {
 		t.keep(r, now)
 	}
 	if !r.known {
@@ -210,7 +210,7 @@ func (t *Tracker) endLast(ended *record, outcome Outcome, now clock.Moment) {
 	}
 }
 
-// keep keeps the node's entry in Redis for as long as a message of unknown outcome could change it: an
+// keep keeps the node's entry in Redis for as long as a message of unknown fate could change it: an
 // entry that is gone cannot refuse it.
 func (t *Tracker) keep(r *record, now clock.Moment) {
 	r.keepTill = now.Add(r.Policy.Settings.NodeTimeout)
@@ -240,13 +240,13 @@ func (t *Tracker) refresh(r *record, now clock.Moment) bool {
 	return true
 }
 
-// OutcomeOf returns what became of a message without an answer, or with one that no kernel gave.
-func OutcomeOf(err error) Outcome {
-	var caught wire.Failure
+// FateOf returns what became of a message without an answer, or with one that no kernel gave.
+func FateOf(err error) MessageFate {
+	var caught dial.Failure
 	switch {
 	case err == nil:
 		return RanOK
-	case !errors.Is(err, limiter.ErrUndecided), errors.As(err, &caught), wire.MayHaveRun(err):
+	case !errors.Is(err, limiter.ErrUndecided), errors.As(err, &caught), MayHaveRun(err):
 		return ranUnknown
 	}
 	return ranNever

@@ -1,7 +1,9 @@
 // Package redis is the store that any number of processes share. It decides which node of Redis a check goes to,
 // sends checks there in batches, and moves on with a changing topology; scripts decide. Nodes that
-// fail are probed (breaker, health), calls wait for a place in a batch (queue, senders), running requests are counted in
-// epochs (record, tracker), and operators read and delete states (admin).
+// fail are probed (breaker, health), calls wait for a place in a batch (batch, waiter), running requests are counted in
+// epochs (record, tracker), and operators read and delete states (admin). What this module and Redis say to each other
+// is apart from who sends it: operations and what they bring (payload), the message of a batch, the reader of answers
+// (read), the names of keys (key_format) and the scripts.
 package redis
 
 import (
@@ -15,7 +17,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Store is the [limiter.Store] of any number of processes together. It decides on Redis's own clock, in
@@ -24,9 +25,9 @@ import (
 type Store struct {
 	Admin
 	client   goredis.UniversalClient // as New got it
-	Scripts  wire.ScriptSet
+	Scripts  ScriptSet
 	Topology topology
-	Writers  sync.Pool // of *writer
+	Writers  sync.Pool // of *Writer
 	Slotted  atomic.Bool
 	closed   atomic.Bool
 	onBatch  func(size int, took time.Duration)
@@ -39,8 +40,8 @@ type Store struct {
 	Running *Tracker
 }
 
-// Options says how a [Store] is to behave.
-type Options struct {
+// Setup is what a [Store] is made with: the form of its keys, and the functions that hear of what happens.
+type Setup struct {
 	// KeyFormat is the form of the keys.
 	KeyFormat limiter.KeyFormat
 
@@ -68,23 +69,25 @@ type Options struct {
 // New returns a store on a client, which it closes. It does not connect. Decisions wait for as
 // long as the client waits for a reply; see [dial.New]. The connections of a client that dial.New made for a single
 // Redis are renewed in the background, and replaced where its address leads to another server.
-func New(client goredis.UniversalClient, options Options) *Store {
+func New(client goredis.UniversalClient, setup Setup) *Store {
 	r := &Store{client: client}
 	renewed, isRenewed := client.(renewable)
 	if isRenewed {
 		client = renewed.Plain()
 	}
-	r.Admin = newAdmin(client, dial.TimeoutOf(client), options.KeyFormat,
+	r.Admin = newAdmin(client, dial.TimeoutOf(client), setup.KeyFormat,
 		func(slot uint16) *clock.Offset { return &r.Topology.lastNode(slot).Clock })
 	r.startRunning()
-	r.Writers.New = func() any { return &wire.Writer{Keys: wire.NewWriter(options.KeyFormat), Node: r.Running.Node} }
-	r.onBatch = options.OnBatch
+	r.Writers.New = func() any {
+		return &Writer{Keys: NewKeyWriter(setup.KeyFormat), Scripts: &r.Scripts, Node: r.Running.Node}
+	}
+	r.onBatch = setup.OnBatch
 	r.Uses = clock.NewReferences(r.shut)
 	r.Topology.uses = r.Uses
 	r.Topology.Send, r.Topology.timeout = r.Send, r.Timeout
-	r.Topology.recover, r.Topology.lost = r.recover, options.OnLost
-	r.Topology.refused = options.OnRefusedLogin
-	r.Topology.Outages.OnOutage, r.Topology.Outages.OnRecovery = options.OnOutage, options.OnRecovery
+	r.Topology.recover, r.Topology.lost = r.recover, setup.OnLost
+	r.Topology.refused = setup.OnRefusedLogin
+	r.Topology.Outages.OnOutage, r.Topology.Outages.OnRecovery = setup.OnOutage, setup.OnRecovery
 	r.Topology.start(client)
 	if n := r.Topology.AnyNode; isRenewed {
 		n.renewal = newRenewal(n.life, renewed, func() { r.renew(n) })
@@ -143,11 +146,11 @@ func (r *Store) decideAt(ctx context.Context, n *Node, slot uint16, checks []lim
 }
 
 // takeOf returns the operation that takes the units of checks, and whether one of them counts running requests.
-func takeOf(checks []limiter.Check) (op wire.Operation, countsRunning bool) {
-	op = wire.OpTake
+func takeOf(checks []limiter.Check) (op Operation, countsRunning bool) {
+	op = OpTake
 	for i := range checks {
 		if checks[i].Refundable {
-			op |= wire.WithReceipt
+			op |= WithReceipt
 		}
 		countsRunning = countsRunning || checks[i].Policy.CountsRunning
 	}
@@ -173,7 +176,7 @@ func (r *Store) Settle(check limiter.Check, cost int64) {
 func (r *Store) SettleThen(check *limiter.Check, change limiter.Change, shows bool, done func(Ended)) {
 	c := NewChange([]limiter.Check{*check}, change)
 	if shows {
-		c.Op |= wire.Shown
+		c.Op |= Shown
 	}
 	if r.closed.Load() {
 		c.detach(done)
@@ -194,17 +197,17 @@ func (r *Store) Command(ctx context.Context, keyAt int8, args ...any) (any, erro
 		return nil, limiter.ErrClosed
 	}
 	defer r.Uses.Release()
-	cmd := wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, args...)}
+	cmd := dial.NoRetryCmd{Cmd: goredis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(keyAt)
 	err := r.Client().Process(ctx, cmd)
-	if wire.IsNil(err) {
+	if dial.IsNil(err) {
 		return nil, nil //nolint:nilnil // the reply is nil
 	}
-	return cmd.Val(), wire.Undecided(err)
+	return cmd.Val(), dial.Undecided(err)
 }
 
 // Close ends the owner's use of the store. The client is closed after decisions under way, queued
-// refunds and charges, requests of failover.Store.Retain, and running requests until their EndRunning.
+// refunds and charges, requests that the store in failover retains, and running requests until their EndRunning.
 // Close waits for that, but not longer than the timeout; the store decides until then.
 func (r *Store) Close() error {
 	if r.closing.Swap(true) {
@@ -231,4 +234,4 @@ func (r *Store) awaitOrTimeout(done <-chan struct{}) bool {
 
 // NodeName returns the name of this process in what [Admin.Inspect] shows of running requests. It is
 // random, and another one in each store.
-func (r *Store) NodeName() string { return wire.NodeName(r.Running.Node) }
+func (r *Store) NodeName() string { return NodeName(r.Running.Node) }

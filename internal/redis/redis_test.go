@@ -15,8 +15,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 func TestStores_Decide_concurrent(t *testing.T) {
@@ -24,11 +23,11 @@ func TestStores_Decide_concurrent(t *testing.T) {
 	server := redistest.Shared(t)
 	const goroutines, each, limit, weight = 64, 20, 101, 3
 	for _, algorithm := range limiter.Algorithms() {
-		stores := map[string][]limiter.Store{
+		byName := map[string][]limiter.Store{
 			"memory": {memory.New()},
-			"redis":  {onredis.Open(t, server), onredis.Open(t, server), onredis.Open(t, server)},
+			"redis":  {stores.Open(t, server), stores.Open(t, server), stores.Open(t, server)},
 		}
-		for name, nodes := range stores {
+		for name, nodes := range byName {
 			t.Run(name+"/"+algorithm, func(t *testing.T) {
 				p := storetest.DayPolicy(t, "busy-"+algorithm, algorithm, limit)
 				var allowed atomic.Int64
@@ -52,7 +51,7 @@ func TestStores_Decide_concurrent(t *testing.T) {
 func sendBatch(r *redis.Store, requests [][]limiter.Check) []*redis.Call {
 	calls := make([]*redis.Call, len(requests))
 	for i, checks := range requests {
-		calls[i] = redis.NewCall(wire.OpTake, checks)
+		calls[i] = redis.NewCall(redis.OpTake, checks)
 	}
 	r.Send(context.Background(), r.Topology.AnyNode, calls)
 	return calls
@@ -60,7 +59,7 @@ func sendBatch(r *redis.Store, requests [][]limiter.Check) []*redis.Call {
 
 func TestBatch_shapes(t *testing.T) {
 	t.Parallel()
-	r := onredis.Open(t, redistest.Shared(t))
+	r := stores.Open(t, redistest.Shared(t))
 	var requests [][]limiter.Check
 	for i := range 128 {
 		p := storetest.DayPolicy(t, fmt.Sprintf("shape-%d", i%7), limiter.Algorithms()[i%6], int64(100+i%7))
@@ -84,7 +83,7 @@ func TestRedis_key_TTL(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client, ctx := server.Client(t), context.Background()
-	r := onredis.Open(t, server)
+	r := stores.Open(t, server)
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: "ttl-" + algorithm, Algorithm: algorithm, Limit: 100, Window: time.Minute})
 		result := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 40})[0].Result
@@ -102,7 +101,7 @@ func TestRedis_key_TTL(t *testing.T) {
 func TestRedis_Decide_lost_reply(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
-	r := onredis.OpenStore(t, dial.Options{Addresses: []string{proxy.Addr}, Timeout: onredis.Patience}, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	r := stores.OpenStore(t, dial.Connection{Addresses: []string{proxy.Addr}, Timeout: stores.Patience}, redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	p := storetest.DayPolicy(t, "lost", limiter.FixedWindow, 1_000)
 	storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 	const lost = 20

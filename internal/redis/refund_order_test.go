@@ -18,9 +18,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/inmemory"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // refundTrace plays the same on a bucket in both stores, whose states it compares byte by byte.
@@ -29,7 +27,7 @@ type refundTrace struct {
 	play       *assert.Play
 	random     *rand.Rand
 	now        int64
-	stores     []*storetest.Store
+	stores     []*storetest.Candidate
 	memory     *memory.Store
 	redis      *redis.Store
 	open       [][][]limiter.Check // reservations, as each store has answered them
@@ -106,7 +104,7 @@ func (r *refundTrace) compare(t *testing.T) {
 	if stored != redistest.Doubles(numbers...) {
 		var got []float64
 		for i := range len(stored) / 8 {
-			got = append(got, wire.Double(stored, i))
+			got = append(got, redis.Double(stored, i))
 		}
 		t.Fatalf("Redis holds %.0f, the process %.0f", got, numbers)
 	}
@@ -118,9 +116,9 @@ func TestStores_Refund_agree(t *testing.T) {
 	most, sums := 0, 0
 	for seed, play := range assert.Plays(t, 8, 8) {
 		p := storetest.NewPolicy(t, limiter.Settings{Name: fmt.Sprint("agree", seed), Algorithm: limiter.TokenBucket, Limit: 2, Window: time.Second, Burst: 20 + 40*int64(seed)})
-		r := &refundTrace{p: p, play: play, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: make([]*storetest.Store, 2)}
-		r.stores[0], r.memory = inmemory.New()
-		r.stores[1], r.redis = onredis.New(t, redistest.Shared(t))
+		r := &refundTrace{p: p, play: play, random: rand.New(rand.NewPCG(seed, 9)), now: storetest.Epoch, stores: make([]*storetest.Candidate, 2)}
+		r.stores[0], r.memory = stores.NewMemory()
+		r.stores[1], r.redis = stores.NewRedis(t, redistest.Shared(t))
 		for range 1200 {
 			switch r.random.IntN(150) {
 			case 0:
@@ -142,14 +140,14 @@ func TestStores_Refund_agree(t *testing.T) {
 func TestRedis_Refund_long_tail(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	r, client := onredis.Open(t, server), server.Client(t)
+	r, client := stores.Open(t, server), server.Client(t)
 	p := storetest.RefundingPolicy(t, "log", limiter.SlidingWindowLog, 10_000)
 	const later = kernel.LogRewritten
 	first := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1, Refundable: true})
 	for range later / 100 {
 		var calls []*redis.Call
 		for range 100 {
-			calls = append(calls, redis.NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}))
+			calls = append(calls, redis.NewCall(redis.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}}))
 		}
 		r.Send(context.Background(), r.Topology.AnyNode, calls)
 	}
@@ -172,12 +170,12 @@ func TestRedis_Refund_long_tail(t *testing.T) {
 // TestSlidingWindowLog_refund_run sends refunds that together rewrite more than one run may.
 func TestSlidingWindowLog_refund_run(t *testing.T) {
 	t.Parallel()
-	r := onredis.Open(t, redistest.Shared(t))
+	r := stores.Open(t, redistest.Shared(t))
 	p := storetest.DayPolicy(t, "run", limiter.SlidingWindowLog, 100_000)
 	const refunds, later = 20, 400
 	var calls []*redis.Call
 	for i := range refunds + later {
-		c := redis.NewCall(wire.OpTake|wire.WithReceipt, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
+		c := redis.NewCall(redis.OpTake|redis.WithReceipt, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})
 		if r.Send(context.Background(), r.Topology.AnyNode, []*redis.Call{c}); c.Err != nil {
 			t.Fatal(c.Err)
 		}
@@ -201,7 +199,7 @@ func TestSlidingWindowLog_refund_run(t *testing.T) {
 func TestRedis_Refund_lifetime(t *testing.T) {
 	server := redistest.Shared(t)
 	client := server.Client(t)
-	s, _ := onredis.New(t, server)
+	s, _ := stores.NewRedis(t, server)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "lifetime", Algorithm: limiter.GCRA, Limit: 1, Window: time.Second, Burst: 10})
 	const grace = time.Hour // of the test's clock
 	began := time.Now()
@@ -258,14 +256,14 @@ func newRefund(checks ...limiter.Check) *redis.Call {
 // TestLastSeen_refund_shown refunds a unit of two: the quota is read only where an answer about it is kept.
 func TestLastSeen_refund_shown(t *testing.T) {
 	t.Parallel()
-	r := onredis.Open(t, redistest.Shared(t))
+	r := stores.Open(t, redistest.Shared(t))
 	for _, p := range storetest.RefundingPolicies(t, 5) {
 		for key, left := range map[string]int64{"forgotten": 0, "kept": 4} {
 			check := limiter.Check{Policy: p, Key: limiter.EncodeKey(key), Refundable: true}
 			storetest.Decide(t, r, check)
 			c := newRefund(storetest.Decide(t, r, check)...)
 			if key == "kept" {
-				c.Op |= wire.Shown
+				c.Op |= redis.Shown
 			}
 			r.Send(t.Context(), r.Topology.AnyNode, []*redis.Call{c})
 			if got := c.Checks[0].Result; c.Err != nil || got.Remaining != left || (got.ResetAfter > 0) != (key == "kept") {
@@ -280,7 +278,7 @@ func TestLastSeen_refund_shown(t *testing.T) {
 // debt that leases have raised stays.
 func TestNode_refund_lease(t *testing.T) {
 	t.Parallel()
-	s, r := onredis.New(t, redistest.Shared(t))
+	s, r := stores.NewRedis(t, redistest.Shared(t))
 	s.SetClock(storetest.Epoch)
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "raised", Algorithm: limiter.GCRA, Limit: 1000, Window: time.Second, Lease: limiter.MaxLease})
 	checks := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true}}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 const wrongPassword = reply("WRONGPASS invalid username-password pair or user is disabled.")
@@ -38,7 +38,7 @@ func newDoor() *door {
 			<-d.open
 		case 2:
 			for _, c := range calls {
-				c.Err = wire.Undecided(wrongPassword)
+				c.Err = dial.Undecided(wrongPassword)
 			}
 			return false
 		}
@@ -57,7 +57,7 @@ func (d *door) idle(ready int) {
 // request decides a request in the background, and returns its outcome.
 func (d *door) request(timeout time.Duration) <-chan error {
 	outcome := make(chan error, 1)
-	c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
+	c := NewCall(OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
 	go func() {
 		err := d.Do(context.Background(), c, timeout)
 		if err == nil {
@@ -134,24 +134,24 @@ func TestRefusedLogin(t *testing.T) {
 		sentinelsRefuse + "...: NOAUTH Authentication needed":   true,
 		sentinelsRefuse + "...: ERR No such master with that n": false,
 	} {
-		assert.Equal(t, refusedLogin(wire.Undecided(reply(text))), want, "%s", text)
+		assert.Equal(t, refusedLogin(dial.Undecided(reply(text))), want, "%s", text)
 	}
 	for cause, want := range map[error]bool{syscall.ECONNREFUSED: true, os.ErrDeadlineExceeded: false, io.EOF: false} {
-		err := wire.Undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
+		err := dial.Undecided(fmt.Errorf(sentinelsRefuse+"...: %w", errors.Join(cause, cause)))
 		assert.Equal(t, refusedLogin(err), want, "sentinels: %v", cause)
 	}
 	for alert, want := range map[string]bool{
 		"bad certificate": true, "certificate required": true, "unknown certificate authority": true, "handshake failure": true,
 		"internal error": false, "user canceled": false, "bad record MAC": false,
 	} {
-		err := wire.Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
+		err := dial.Undecided(&net.OpError{Op: "remote error", Err: errors.New("tls: " + alert)})
 		assert.Equal(t, refusedLogin(err), want, "alert %q", alert)
 	}
-	for _, own := range []error{&wire.CredentialsError{What: "tls", Err: os.ErrNotExist}, &tls.CertificateVerificationError{Err: os.ErrInvalid}} {
-		assert.ErrorIf(t, !refusedLogin(wire.Undecided(own)), "%v is no refused login", own)
+	for _, own := range []error{&dial.CredentialsError{What: "tls", Err: os.ErrNotExist}, &tls.CertificateVerificationError{Err: os.ErrInvalid}} {
+		assert.ErrorIf(t, !refusedLogin(dial.Undecided(own)), "%v is no refused login", own)
 	}
-	assert.ErrorIf(t, refusedLogin(wire.Undecided(syscall.ECONNREFUSED)),
+	assert.ErrorIf(t, refusedLogin(dial.Undecided(syscall.ECONNREFUSED)),
 		"a server that refuses connections is a refused login")
-	assert.ErrorIf(t, refusedLogin(nil) || refusedLogin(limiter.ErrTimeout) || refusedLogin(wire.Undecided(wire.Failure(wrongPassword))),
+	assert.ErrorIf(t, refusedLogin(nil) || refusedLogin(limiter.ErrTimeout) || refusedLogin(dial.Undecided(dial.Failure(wrongPassword))),
 		"an error of no connection is a refused login")
 }

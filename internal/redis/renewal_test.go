@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // pair are two servers, and an address that leads to the old one until a test changes that.
 type pair struct {
 	old, other *redistest.Server
-	options    dial.Options
+	options    dial.Connection
 	lead       func(to *redistest.Server)
 	proxy      *redistest.Proxy // nil for a name
 }
@@ -44,7 +44,7 @@ type pair struct {
 // startPair starts two servers with the same arguments, and makes a path to the old one: a proxy, or a name.
 func startPair(t *testing.T, path string, secure bool, args ...string) *pair {
 	t.Helper()
-	p := &pair{options: dial.Options{Timeout: time.Minute}}
+	p := &pair{options: dial.Connection{Timeout: time.Minute}}
 	secured := map[*redistest.Server]string{}
 	start := func(own ...string) *redistest.Server {
 		return redistest.Start(t, append(own, args...)...)
@@ -97,7 +97,7 @@ func (p *pair) open(t *testing.T) (r *Store, reported *reports) {
 	t.Helper()
 	reported = &reports{}
 	client := assert.NoError(dial.New(p.options))(t)
-	r = New(client, Options{
+	r = New(client, Setup{
 		KeyFormat:      limiter.KeyFormat{Prefix: "rl"},
 		OnOutage:       func(err error) { reported.add("outage:" + limiter.Kind(err)) },
 		OnRecovery:     func(time.Duration) { reported.add("recovery") },
@@ -422,7 +422,7 @@ func TestRenew_closed(t *testing.T) {
 // TestRenew_foreign has the client of another package keep its connections, as docs/go.md says.
 func TestRenew_foreign(t *testing.T) {
 	t.Parallel()
-	r := New(goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:1"}), Options{})
+	r := New(goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:1"}), Setup{})
 	t.Cleanup(func() { _ = r.Close() })
 	assert.ErrorIf(t, r.Topology.AnyNode.renewal != nil, "its connections are renewed")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestStores_reserve_with_others has a request of two policies, of which one is denied for the sake of others.
@@ -16,11 +16,11 @@ import (
 func TestStores_reserve_with_others(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
-	cluster, _ := onredis.OpenCluster(t)
+	cluster, _ := stores.OpenCluster(t)
 	for _, algorithm := range limiter.Algorithms() {
 		small, large := storetest.DayPolicy(t, "small-"+algorithm, algorithm, 4), storetest.DayPolicy(t, "large-"+algorithm, algorithm, 100)
-		stores := map[string]limiter.Store{"memory": memory.New(), "redis": onredis.Open(t, server), "cluster": cluster}
-		for name, s := range stores {
+		byName := map[string]limiter.Store{"memory": memory.New(), "redis": stores.Open(t, server), "cluster": cluster}
+		for name, s := range byName {
 			for i, passes := range []bool{true, true, false, false} {
 				checks := storetest.Decide(t, s, storetest.Leaving(small, 1, 2), limiter.Check{Policy: large, Key: limiter.EncodeKey("another"), Reserve: 50})
 				assert.ErrorIf(t, limiter.Allowed(checks) != passes || checks[0].Result.ForOthers == passes,

@@ -10,8 +10,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Reset drops the state of a key in a policy, with its ban, and returns 1 if there was one.
@@ -29,11 +29,11 @@ func (a *Admin) Reset(ctx context.Context, p *limiter.Policy, key limiter.Encode
 func (a *Admin) unlink(ctx context.Context, name string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
-	cmd := wire.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "unlink", name)}
+	cmd := dial.NoRetryCmd{Cmd: goredis.NewCmd(ctx, "unlink", name)}
 	cmd.SetFirstKeyPos(1)
 	err := a.client.Process(ctx, cmd)
 	found, _ := cmd.Val().(int64)
-	return found, wire.Undecided(err)
+	return found, dial.Undecided(err)
 }
 
 // resetBudget bounds a reset of a whole policy. A scan of three million keys takes about 2 s.
@@ -43,13 +43,13 @@ const resetBudget = 5 * time.Minute
 // many states and bans there were. Those of probes stay, for some seconds.
 func (a *Admin) ResetAll(ctx context.Context, policy string) (int64, error) {
 	var found atomic.Int64
-	ends, probes := "}:"+policy+":", wire.NewWriter(a.KeyFormat).Head+wire.ProbeKey
+	ends, probes := "}:"+policy+":", NewKeyWriter(a.KeyFormat).Head+ProbeKey
 	err := a.scanKeys(ctx, resetBudget, a.pattern(policy+":*"), func(
 		ctx context.Context, master *goredis.Client, names []string,
 	) (bool, error) {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			at := strings.LastIndex(name, ends)
-			return at < 0 || !wire.CodePattern.MatchString(name[at+len(ends):]) || strings.HasPrefix(name, probes) // no state of a client
+			return at < 0 || !CodePattern.MatchString(name[at+len(ends):]) || strings.HasPrefix(name, probes) // no state of a client
 		})
 		n, err := a.unlinkEach(ctx, master, names)
 		found.Add(n)
@@ -72,7 +72,7 @@ func (a *Admin) unlinkEach(ctx context.Context, master *goredis.Client, names []
 	_, _ = pipeline.Exec(ctx) // every command has its own error
 	for i, answer := range answers {
 		n, failed := answer.Result()
-		if wire.IsRedirection(failed) {
+		if dial.IsRedirection(failed) {
 			n, failed = a.unlink(ctx, names[i])
 		}
 		found, err = found+n, cmp.Or(err, failed)

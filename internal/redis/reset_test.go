@@ -14,21 +14,20 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 func TestResetAll_one_policy(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t)
 	client := server.Client(t)
-	r := onredis.Open(t, server)
+	r := stores.Open(t, server)
 	one, two := storetest.DayPolicy(t, "one", limiter.TokenBucket, 5), storetest.DayPolicy(t, "two", limiter.SlidingWindowLog, 5)
 	before := storetest.NewPolicy(t, limiter.Settings{Name: "one", Algorithm: limiter.FixedWindow, Limit: 5, Window: storetest.LongWindow(0)})
 	storetest.Fill(t, r, one, 2500)
 	storetest.Fill(t, r, before, 10)
 	storetest.Fill(t, r, two, 10)
-	foreign := []string{wire.NewWriter(r.KeyFormat).Head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
+	foreign := []string{redis.NewKeyWriter(r.KeyFormat).Head + "x}:one:not-a-code", "other:{x}:one:t1d", "one"}
 	for _, name := range foreign {
 		client.Set(context.Background(), name, "foreign", 0)
 	}
@@ -39,7 +38,7 @@ func TestResetAll_one_policy(t *testing.T) {
 
 func TestResetAll_Cluster(t *testing.T) {
 	t.Parallel()
-	r, _ := onredis.OpenCluster(t)
+	r, _ := stores.OpenCluster(t)
 	storetest.Fill(t, r, storetest.DayPolicy(t, "spread", limiter.GCRA, 5), 300)
 	found, err := r.ResetAll(context.Background(), "spread")
 	assert.ErrorIf(t, found != 300 || err != nil, "forgot %d, %v, want 300", found, err)
@@ -60,11 +59,11 @@ func TestResetAll_probe(t *testing.T) {
 		"of a Cluster":     {masters, limiter.KeyFormat{Prefix: "rl"}},
 		"hashed, Clusters": {masters, limiter.KeyFormat{Prefix: "hashed", Secret: "pepper"}},
 	} {
-		options := dial.Options{Addresses: []string{c.servers[0].Addr}, Timeout: onredis.Patience}
+		options := dial.Connection{Addresses: []string{c.servers[0].Addr}, Timeout: stores.Patience}
 		if len(c.servers) > 1 {
 			options.Mode = dial.Cluster
 		}
-		r := onredis.OpenStore(t, options, redis.Options{KeyFormat: c.format})
+		r := stores.OpenStore(t, options, redis.Setup{KeyFormat: c.format})
 		p := storetest.DayPolicy(t, "probed", limiter.GCRA, 5)
 		storetest.Fill(t, r, p, 20)
 		keepers := make([]*keeper, len(c.servers))
@@ -115,7 +114,7 @@ func keepWhile(t *testing.T, keepers []*keeper, run func()) {
 // TestRedis_Inspect reads the state of every algorithm back.
 func TestRedis_Inspect(t *testing.T) {
 	t.Parallel()
-	r := onredis.Open(t, redistest.Shared(t))
+	r := stores.Open(t, redistest.Shared(t))
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "stored-"+algorithm, algorithm, 9)
 		if stored, err := r.Inspect(context.Background(), p, limiter.EncodeKey("k")); err != nil || len(stored) != 0 {

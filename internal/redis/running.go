@@ -8,12 +8,12 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // This file sends the messages of the tracker by the batches of all others.
 
-// ErrLate is the error of a request whose messages came too late, twice.
+// ErrLate is the error of a request whose message came too late. The caller sends a message once more, and gives up at the
+// second one.
 var ErrLate = &limiter.UndecidedError{Kind: "other", Err: errors.New("redis has lost or overtaken what this process runs")}
 
 // startRunning makes the store's tracker.
@@ -27,7 +27,7 @@ func (r *Store) startRunning() {
 // late is sent once more: it has done nothing. The turn is that of the only check, if its request waits. Such a request is
 // not sent again where Redis has lost what this process runs: others have not told yet what they run.
 func (r *Store) decideRunning(
-	ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check, turn *kernel.Turn,
+	ctx context.Context, n *Node, op Operation, slot uint16, checks []limiter.Check, turn *kernel.Turn,
 ) error {
 	deadline := time.Now().Add(r.Timeout)
 	err := r.tryRunning(ctx, n, op, slot, checks, turn, r.Timeout)
@@ -39,7 +39,7 @@ func (r *Store) decideRunning(
 
 // tryRunning decides such checks once. The error is [ErrLate] if the request came too late.
 func (r *Store) tryRunning(
-	ctx context.Context, n *Node, op wire.Operation, slot uint16, checks []limiter.Check, turn *kernel.Turn, timeout time.Duration,
+	ctx context.Context, n *Node, op Operation, slot uint16, checks []limiter.Check, turn *kernel.Turn, timeout time.Duration,
 ) error {
 	r.Running.Begin(checks, turn)
 	return r.EndTakes(checks, n.decideChecks(ctx, op, slot, checks, timeout))
@@ -48,9 +48,9 @@ func (r *Store) tryRunning(
 // EndTakes ends what Begin of the tracker began, after an answer or an error, which it returns. It returns [ErrLate]
 // where a check came too late.
 func (r *Store) EndTakes(checks []limiter.Check, err error) error {
-	outcome, late := OutcomeOf(err), false
+	fate, late := FateOf(err), false
 	if err == nil && !limiter.Allowed(checks) {
-		outcome = ranDenied
+		fate = ranDenied
 	}
 	for i := range checks {
 		c := &checks[i]
@@ -58,7 +58,7 @@ func (r *Store) EndTakes(checks []limiter.Check, err error) error {
 		if m == nil {
 			continue
 		}
-		its := outcome
+		its := fate
 		if err == nil && c.State.Late != kernel.InTime {
 			its, late = RanLate, true
 		}
@@ -111,14 +111,14 @@ func (r *Store) sendState(m Run, ended func()) {
 	record := m.Record
 	n, slot := r.NodeOf(limiter.AsEncoded(record.Key))
 	check := limiter.Check{Policy: record.Policy, Key: limiter.AsEncoded(record.Key), Weight: m.Units, Peek: m.Units == 0, State: limiter.CheckState{Owner: &m}}
-	c := NewCall(wire.OpState, []limiter.Check{check})
+	c := NewCall(OpState, []limiter.Check{check})
 	c.Slot = slot
 	n.Background(c, func(e Ended) {
-		outcome := OutcomeOf(e.Err())
+		fate := FateOf(e.Err())
 		if p := e.Answer(); p != nil && p.Checks[0].State.Late != kernel.InTime {
-			outcome = RanLate
+			fate = RanLate
 		}
-		r.Running.Finish(m, outcome)
+		r.Running.Finish(m, fate)
 		ended()
 	})
 }

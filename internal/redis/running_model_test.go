@@ -13,8 +13,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // runningModel is the Go twin of scripts/concurrency.lua: what Redis has of one key.
@@ -27,7 +26,7 @@ type runningEntry struct{ epoch, count, expiry int64 }
 
 // runningMessage is what a node sends.
 type runningMessage struct {
-	op          wire.Operation
+	op          redis.Operation
 	epoch, base int64
 	units       int64
 }
@@ -35,8 +34,8 @@ type runningMessage struct {
 // The waits by which the model says that a message came too late.
 const superseded, lost = -4, -5
 
-// StampOf implements [wire.Stamped].
-func (m runningMessage) StampOf() wire.Stamp { return wire.Stamp{Epoch: m.epoch, Base: m.base} }
+// StampOf implements [redis.Stamped].
+func (m runningMessage) StampOf() redis.Stamp { return redis.Stamp{Epoch: m.epoch, Base: m.base} }
 
 // run runs a message at an instant and returns the wait and what remains.
 func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining int64) {
@@ -53,7 +52,7 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 	own, known := m.entries[node]
 	left := func(total int64) int64 { return max(0, m.limit-total) }
 	switch {
-	case msg.op == wire.OpPeek:
+	case msg.op == redis.OpPeek:
 		return 0, left(total)
 	case known && msg.epoch < own.epoch:
 		return superseded, left(total)
@@ -64,7 +63,7 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 		total += msg.base - own.count
 		own.count = msg.base
 	}
-	if msg.op == wire.OpTake {
+	if msg.op == redis.OpTake {
 		if total+msg.units > m.limit {
 			return kernel.RunningHint, left(total)
 		}
@@ -75,7 +74,7 @@ func (m *runningModel) run(now, node int64, msg runningMessage) (wait, remaining
 		own.count -= released
 		total -= released
 	}
-	if own.count == 0 && msg.base == wire.NothingLeft {
+	if own.count == 0 && msg.base == redis.NothingLeft {
 		delete(m.entries, node)
 	} else {
 		m.entries[node] = runningEntry{msg.epoch, own.count, now + m.timeout}
@@ -91,8 +90,8 @@ type rawNode struct {
 
 func newRawNode(t testing.TB, server *redistest.Server) *rawNode {
 	t.Helper()
-	r := onredis.OpenWithin(t, server, onredis.Patience, limiter.KeyFormat{Prefix: "t"})
-	r.Scripts.Clock = onredis.TestClock
+	r := stores.OpenWithin(t, server, stores.Patience, limiter.KeyFormat{Prefix: "t"})
+	r.Scripts.Clock = stores.TestClock
 	return &rawNode{r, t}
 }
 
@@ -141,17 +140,17 @@ func (n *rawNode) checkStored(p *limiter.Policy, key string, m *runningModel) {
 	head, total := fields["all"], int64(0)
 	for id, e := range m.entries {
 		total += e.count
-		if len(head) == 40 && (wire.Double(head, 2) > float64(e.expiry) || wire.Double(head, 3) < float64(e.expiry)) {
+		if len(head) == 40 && (redis.Double(head, 2) > float64(e.expiry) || redis.Double(head, 3) < float64(e.expiry)) {
 			n.t.Fatalf("Redis has %x, the model %+v", head, e)
 		}
 		text := fields[redistest.Doubles(float64(id))]
-		if len(text) != 24 || wire.Double(text, 0) != float64(e.epoch) || wire.Double(text, 1) != float64(e.count) || wire.Double(text, 2) != float64(e.expiry) {
+		if len(text) != 24 || redis.Double(text, 0) != float64(e.epoch) || redis.Double(text, 1) != float64(e.count) || redis.Double(text, 2) != float64(e.expiry) {
 			n.t.Fatalf("Redis has %x, the model %+v", text, e)
 		}
 	}
 	switch {
 	case len(m.entries) == 0 && len(fields) == 0:
-	case len(head) != 40, len(fields) != len(m.entries)+1, wire.Double(head, 0) != float64(total), wire.Double(head, 1) != float64(len(m.entries)):
+	case len(head) != 40, len(fields) != len(m.entries)+1, redis.Double(head, 0) != float64(total), redis.Double(head, 1) != float64(len(m.entries)):
 		n.t.Fatalf("Redis has %d fields and %x, the model %+v", len(fields), head, m.entries)
 	}
 }
@@ -166,7 +165,7 @@ func concurrencyVectorsHold(t *testing.T, server *redistest.Server) {
 	const second = 1_000_000
 	client := server.Client(t)
 	a, b := newRawNode(t, server), newRawNode(t, server)
-	take, release, state, peek := wire.OpTake, wire.OpState, wire.OpState, wire.OpPeek
+	take, release, state, peek := redis.OpTake, redis.OpState, redis.OpState, redis.OpPeek
 	type step struct {
 		at        int64 // seconds
 		by        *rawNode
@@ -182,9 +181,9 @@ func concurrencyVectorsHold(t *testing.T, server *redistest.Server) {
 		{2, []step{
 			{0, a, runningMessage{take, 1, 0, 1}, 0, 1},
 			{0, b, runningMessage{take, 1, 0, 1}, 0, 0},
-			{0, a, runningMessage{take, 1, wire.NoBase, 1}, denied, 0},
-			{0, b, runningMessage{release, 1, wire.NothingLeft, 1}, 0, 1},
-			{0, a, runningMessage{take, 1, wire.NoBase, 1}, 0, 0},
+			{0, a, runningMessage{take, 1, redis.NoBase, 1}, denied, 0},
+			{0, b, runningMessage{release, 1, redis.NothingLeft, 1}, 0, 1},
+			{0, a, runningMessage{take, 1, redis.NoBase, 1}, 0, 0},
 		}},
 		{2, []step{
 			{0, a, runningMessage{state, 2, 0, 0}, 0, 2},
@@ -198,8 +197,8 @@ func concurrencyVectorsHold(t *testing.T, server *redistest.Server) {
 			{0, b, runningMessage{take, 1, 0, 1}, 0, 1},
 			{0, a, runningMessage{take, 1, 0, 2}, denied, 1},
 			{0, a, runningMessage{state, 2, 2, 0}, 0, 0},
-			{0, a, runningMessage{release, 2, wire.NoBase, 2}, 0, 1},
-			{0, b, runningMessage{take, 1, wire.NoBase, 1}, 0, 0},
+			{0, a, runningMessage{release, 2, redis.NoBase, 2}, 0, 1},
+			{0, b, runningMessage{take, 1, redis.NoBase, 1}, 0, 0},
 		}},
 		{2, []step{
 			{0, a, runningMessage{state, 2, 0, 0}, 0, 2},
@@ -208,21 +207,21 @@ func concurrencyVectorsHold(t *testing.T, server *redistest.Server) {
 			{31, b, runningMessage{take, 1, 0, 2}, 0, 0},
 		}},
 		{20, []step{
-			{0, a, runningMessage{take, 3, wire.NoBase, 1}, lost, 20},
+			{0, a, runningMessage{take, 3, redis.NoBase, 1}, lost, 20},
 			{0, a, runningMessage{take, 4, 7, 1}, 0, 12},
 			{0, a, runningMessage{state, 4, 7, 0}, 0, 12},
 		}},
 		{4, []step{
 			{0, b, runningMessage{take, 1, 0, 2}, 0, 2},
 			{0, a, runningMessage{state, 1, 3, 0}, 0, 0},
-			{0, b, runningMessage{release, 1, wire.NoBase, 1}, 0, 0},
-			{0, b, runningMessage{take, 1, wire.NoBase, 1}, denied, 0},
+			{0, b, runningMessage{release, 1, redis.NoBase, 1}, 0, 0},
+			{0, b, runningMessage{take, 1, redis.NoBase, 1}, denied, 0},
 			{0, b, runningMessage{peek, 0, 0, 0}, 0, 0},
 		}},
 		{1, []step{
 			{0, a, runningMessage{take, 1, 0, 1}, 0, 0},
 			{0, a, runningMessage{take, 2, 0, 1}, 0, 0},
-			{0, a, runningMessage{release, 1, wire.NothingLeft, 1}, superseded, 0},
+			{0, a, runningMessage{release, 1, redis.NothingLeft, 1}, superseded, 0},
 			{0, b, runningMessage{take, 1, 0, 1}, denied, 0},
 		}},
 	} {
@@ -247,16 +246,16 @@ func concurrencyVectorsHold(t *testing.T, server *redistest.Server) {
 
 // randomMessage makes up a message about the latest epochs.
 func randomMessage(random *rand.Rand, latest, limit int64) runningMessage {
-	msg := runningMessage{op: wire.OpTake, epoch: latest - random.Int64N(min(latest, 3)), base: random.Int64N(4) - 1, units: min(1+random.Int64N(2), limit)}
+	msg := runningMessage{op: redis.OpTake, epoch: latest - random.Int64N(min(latest, 3)), base: random.Int64N(4) - 1, units: min(1+random.Int64N(2), limit)}
 	switch random.IntN(6) {
 	case 0:
-		msg.op, msg.units = wire.OpState, 0
+		msg.op, msg.units = redis.OpState, 0
 	case 1:
-		msg = runningMessage{op: wire.OpPeek}
+		msg = runningMessage{op: redis.OpPeek}
 	case 2:
-		msg.op = wire.OpState
+		msg.op = redis.OpState
 	case 3:
-		msg.op, msg.base = wire.OpState, wire.NothingLeft
+		msg.op, msg.base = redis.OpState, redis.NothingLeft
 	}
 	return msg
 }
@@ -308,7 +307,7 @@ func concurrencyTwinsAgree(t *testing.T, server *redistest.Server) {
 						t.Fatalf("%+v, message %d: Redis answers %+v, the model %d, %d", messages, i, a, wait, remaining)
 					}
 				}
-				if slices.ContainsFunc(messages, func(m runningMessage) bool { return m.op != wire.OpPeek }) {
+				if slices.ContainsFunc(messages, func(m runningMessage) bool { return m.op != redis.OpPeek }) {
 					n.checkStored(p, "k", model)
 				}
 			}

@@ -15,26 +15,26 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestCluster_concurrency decides checks of two slots, all or nothing.
 func TestCluster_concurrency(t *testing.T) {
 	t.Parallel()
-	r, _ := onredis.OpenCluster(t)
+	r, _ := stores.OpenCluster(t)
 	p := storetest.ConcurrencyPolicy(t, 3)
 	both := func(a, b int64) []limiter.Check {
 		t.Helper()
 		return storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("a"), Weight: a}, limiter.Check{Policy: p, Key: limiter.EncodeKey("b"), Weight: b})
 	}
 	first := both(1, 2)
-	assert.FatalIf(t, !limiter.Allowed(first) || onredis.Counted(t, r, p, "a") != 1 || onredis.Counted(t, r, p, "b") != 2, "%+v", first)
+	assert.FatalIf(t, !limiter.Allowed(first) || stores.Counted(t, r, p, "a") != 1 || stores.Counted(t, r, p, "b") != 2, "%+v", first)
 	denied := both(1, 2)
-	assert.ErrorIf(t, limiter.Allowed(denied) || onredis.Counted(t, r, p, "a") != 1, "%+v; %d of a", denied, onredis.Counted(t, r, p, "a"))
+	assert.ErrorIf(t, limiter.Allowed(denied) || stores.Counted(t, r, p, "a") != 1, "%+v; %d of a", denied, stores.Counted(t, r, p, "a"))
 	r.EndRunning(first)
 	for _, key := range []string{"a", "b"} {
 		assert.Retry(t, "both are released", func() (again bool, seen any) {
-			n := onredis.Counted(t, r, p, key)
+			n := stores.Counted(t, r, p, key)
 			return n != 0, fmt.Sprintf("%d of %s", n, key)
 		})
 	}
@@ -44,7 +44,7 @@ func TestCluster_concurrency(t *testing.T) {
 // that is an outage, which is reported, and the states are not sent again and again at once.
 func TestRedis_concurrency_refused(t *testing.T) {
 	t.Parallel()
-	r, reported, setPermissions := onredis.OpenLimited(t)
+	r, reported, setPermissions := stores.OpenLimited(t)
 	var sent atomic.Int64
 	send := r.Running.Send
 	r.Running.Send = func(m redis.Run) {
@@ -57,19 +57,19 @@ func TestRedis_concurrency_refused(t *testing.T) {
 		t.Cleanup(func() { r.EndRunning(checks) })
 	}
 	setPermissions("-hset")
-	onredis.WaitReported(t, reported, "outage:auth")
+	stores.WaitReported(t, reported, "outage:auth")
 	waitProbes(t, r.Topology.AnyNode)
 	n := sent.Load()
 	assert.ErrorIf(t, n > 200, "%d messages of 5 keys in some seconds", n)
 	setPermissions("+hset")
-	onredis.WaitReported(t, reported, "outage:auth recovery")
+	stores.WaitReported(t, reported, "outage:auth recovery")
 }
 
 // TestProbe_concurrency_often probes more often than the limit of probes was. It would be denied then, without a
 // write.
 func TestProbe_concurrency_often(t *testing.T) {
 	t.Parallel()
-	r, _, setPermissions := onredis.OpenLimited(t)
+	r, _, setPermissions := stores.OpenLimited(t)
 	checks := []limiter.Check{{Policy: storetest.ConcurrencyPolicy(t, 6), Key: limiter.EncodeKey("k")}}
 	for range 510 {
 		assert.Must(t, r.Probe(t.Context(), checks))
@@ -104,7 +104,7 @@ func (s *stoppedTimer) set() time.Duration {
 func TestRunning_told_at_once(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	r := onredis.OpenStore(t, dial.Options{Addresses: []string{server.Addr}, Timeout: onredis.Patience}, redis.Options{})
+	r := stores.OpenStore(t, dial.Connection{Addresses: []string{server.Addr}, Timeout: stores.Patience}, redis.Setup{})
 	timer := new(stoppedTimer)
 	r.Running.Ticks.After = func(d time.Duration, _ func()) clock.Timer {
 		timer.Reset(d)
@@ -114,7 +114,7 @@ func TestRunning_told_at_once(t *testing.T) {
 	r.Running.Ticks.Stop()
 	r.Running.Ticks.Start(time.Hour)
 	server.Kill()
-	onredis.WaitFailing(t, &r.Topology, true, func() {
+	stores.WaitFailing(t, &r.Topology, true, func() {
 		_, _ = r.Decide(t.Context(), []limiter.Check{{Policy: checks[0].Policy, Key: checks[0].Key, Weight: 1}})
 	})
 	server.Run(t)

@@ -12,7 +12,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // This file plays the nodes' own code against a real Redis. A network between them delays messages and
@@ -143,14 +142,14 @@ func (s *schedule) checkCounts(when string) {
 	fields := s.raw[0].Client().HGetAll(context.Background(), s.raw[0].RedisKey(s.policy, limiter.AsEncoded(s.key))).Val()
 	total, now := int64(0), float64(storetest.Epoch+(s.now+s.ahead)*1_000_000)
 	for field, text := range fields {
-		if field != "all" && wire.Double(text, 2) > now {
-			total += int64(wire.Double(text, 1))
+		if field != "all" && redis.Double(text, 2) > now {
+			total += int64(redis.Double(text, 1))
 		}
 	}
 	for _, n := range s.nodes {
 		counted := int64(0)
-		if text := fields[redistest.Doubles(float64(n.id))]; text != "" && wire.Double(text, 2) > now {
-			counted = int64(wire.Double(text, 1))
+		if text := fields[redistest.Doubles(float64(n.id))]; text != "" && redis.Double(text, 2) > now {
+			counted = int64(redis.Double(text, 1))
 		}
 		assert.FatalIf(s.t, counted != n.units(), "%s node %d runs %d, Redis counts %d", when, n.id, n.units(), counted)
 	}

@@ -7,7 +7,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 )
 
 // scanCount is how many keys a SCAN visits: less than a millisecond of Redis's time.
@@ -30,11 +30,11 @@ func (a *Admin) scanKeys(ctx context.Context, budget time.Duration, pattern stri
 		if err == nil {
 			err = checkCovered(ctx, client)
 		}
-		return wire.Undecided(err)
+		return dial.Undecided(err)
 	case *goredis.Client:
-		return wire.Undecided(scan(ctx, client))
+		return dial.Undecided(scan(ctx, client))
 	}
-	return wire.Undecided(errKindOfClient)
+	return dial.Undecided(errKindOfClient)
 }
 
 // checkCovered returns an error where a Cluster has slots without a master: a master that lost them may still hold their
@@ -48,8 +48,8 @@ func checkCovered(ctx context.Context, client *goredis.ClusterClient) error {
 	for _, r := range ranges {
 		covered += r.End - r.Start + 1
 	}
-	if covered < wire.ClusterSlots {
-		return wire.Failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", wire.ClusterSlots-covered))
+	if covered < ClusterSlots {
+		return dial.Failure(fmt.Sprintf("CLUSTERDOWN Hash slot not served: %d slots have no master", ClusterSlots-covered))
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // schedule is one key, the nodes that run requests of it, and the network.
@@ -81,7 +80,7 @@ func (s *schedule) newNode(raw *rawNode) *scheduledNode {
 	tracker.Ticks.Run = nil // the schedule decides when states leave
 	tracker.Send = func(m redis.Run) {
 		stamp := m.StampOf()
-		s.send(&scheduledMessage{node: n, run: m, message: runningMessage{wire.OpState, stamp.Epoch, stamp.Base, m.Units}})
+		s.send(&scheduledMessage{node: n, run: m, message: runningMessage{redis.OpState, stamp.Epoch, stamp.Base, m.Units}})
 	}
 	n.store = &redis.Store{Running: tracker, Uses: clock.NewReferences(func() {})}
 	return n
@@ -108,7 +107,7 @@ func (s *schedule) note(what string, m *scheduledMessage) {
 func (s *schedule) take(n *scheduledNode, checks []limiter.Check, again bool) {
 	n.store.Running.Begin(checks, nil)
 	stamp := redis.RunOf(&checks[0]).StampOf()
-	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{wire.OpTake, stamp.Epoch, stamp.Base, checks[0].Weight}})
+	s.send(&scheduledMessage{node: n, checks: checks, again: again, message: runningMessage{redis.OpTake, stamp.Epoch, stamp.Base, checks[0].Weight}})
 }
 
 // deliver runs a message on Redis.
@@ -127,7 +126,7 @@ func (s *schedule) deliver(m *scheduledMessage) {
 func (n *rawNode) as(id int64) {
 	if n.Running.Node != id {
 		n.Running.Node = id
-		n.Writers = sync.Pool{New: func() any { return &wire.Writer{Keys: wire.NewWriter(n.KeyFormat), Node: id} }}
+		n.Writers = sync.Pool{New: func() any { return &redis.Writer{Keys: redis.NewKeyWriter(n.KeyFormat), Scripts: &n.Scripts, Node: id} }}
 	}
 }
 
@@ -176,7 +175,7 @@ func (s *schedule) giveUp(m *scheduledMessage, reason error) {
 	}
 	s.note("gives up", m)
 	if m.checks == nil {
-		m.node.store.Running.Finish(m.run, redis.OutcomeOf(reason))
+		m.node.store.Running.Finish(m.run, redis.FateOf(reason))
 		return
 	}
 	if err := m.node.store.EndTakes(m.checks, reason); err != nil {
@@ -233,7 +232,7 @@ func (s *schedule) tick() {
 // expiresBy reports whether Redis forgets a node by an instant.
 func (s *schedule) expiresBy(n *scheduledNode, at int64) bool {
 	text, err := n.raw.Client().HGet(context.Background(), n.raw.RedisKey(s.policy, limiter.AsEncoded(s.key)), redistest.Doubles(float64(n.id))).Result()
-	return err == nil && wire.Double(text, 2) <= float64(storetest.Epoch+(at+s.ahead)*1_000_000)
+	return err == nil && redis.Double(text, 2) <= float64(storetest.Epoch+(at+s.ahead)*1_000_000)
 }
 
 func scheduleNodes(t *testing.T) []*rawNode {
@@ -248,7 +247,7 @@ func scheduleNodes(t *testing.T) []*rawNode {
 
 // peek has Redis look at the key, as any request does: after a step of its clock.
 func (n *rawNode) peek(s *schedule) {
-	s.deliver(&scheduledMessage{node: &scheduledNode{raw: n, id: 1 << 40}, message: runningMessage{op: wire.OpPeek}})
+	s.deliver(&scheduledMessage{node: &scheduledNode{raw: n, id: 1 << 40}, message: runningMessage{op: redis.OpPeek}})
 	s.answers = s.answers[:len(s.answers)-1]
 }
 

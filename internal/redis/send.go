@@ -7,12 +7,12 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 )
 
 // writer returns a writer without messages from the pool.
-func (r *Store) writer() *wire.Writer {
-	w := r.Writers.Get().(*wire.Writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+func (r *Store) writer() *Writer {
+	w := r.Writers.Get().(*Writer) //nolint:forcetypeassert,errcheck // the pool holds nothing else
 	w.Used, w.Payloads = 0, w.Payloads[:0]
 	return w
 }
@@ -42,7 +42,7 @@ func (r *Store) Send(ctx context.Context, n *Node, calls []*Call) bool {
 }
 
 // sendMessage decides a batch by one message, and reports whether the node answered.
-func (r *Store) sendMessage(ctx context.Context, n *Node, w *wire.Writer, calls []*Call) bool {
+func (r *Store) sendMessage(ctx context.Context, n *Node, w *Writer, calls []*Call) bool {
 	m := w.Message(&n.Clock)
 	m.Write(w.Payloads, w.Keys)
 	err := r.run(ctx, n.Client, m)
@@ -64,23 +64,22 @@ func (r *Store) sendMessage(ctx context.Context, n *Node, w *wire.Writer, calls 
 
 // run sends a message by its script's hash, and with the script's text where Redis does not have it:
 // after its first start, a SCRIPT FLUSH, a failover. NOSCRIPT means that nothing has run.
-func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *wire.Message) error {
-	script, err := r.Scripts.Get(m.Kernels)
-	if err != nil {
-		return err
+func (r *Store) run(ctx context.Context, client goredis.UniversalClient, m *Message) error {
+	if m.broken != nil {
+		return m.broken
 	}
-	err = m.Process(ctx, client, "evalsha", script.Sha)
-	script.SentAt(m.Began)
-	if err != nil && wire.IsNoScript(err) {
-		err = m.Process(ctx, client, "eval", script.Text)
+	err := m.Process(ctx, client, "evalsha", m.script.Sha)
+	m.script.SentAt(m.Began)
+	if err != nil && dial.IsNoScript(err) {
+		err = m.Process(ctx, client, "eval", m.script.Text)
 	}
 	return err
 }
 
 // resendForPeriod writes the calls of an answered message once more whose calendar period did not contain Redis's time,
 // now with that time's period.
-func resendForPeriod(w *wire.Writer, n *Node, m *wire.Message) *wire.Message {
-	var outsidePeriod []*wire.Payload
+func resendForPeriod(w *Writer, n *Node, m *Message) *Message {
+	var outsidePeriod []*Payload
 	for _, c := range m.Order {
 		if c.IsUncovered() {
 			outsidePeriod = append(outsidePeriod, c)

@@ -9,7 +9,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // topology finds the node that decides for a slot. Without a Cluster that is AnyNode, a client of
@@ -41,7 +40,7 @@ func (t *topology) start(client goredis.UniversalClient) {
 	if cluster, ok := client.(*goredis.ClusterClient); ok {
 		t.cluster = cluster
 		t.keys = SlotKeys()
-		t.slots = make([]atomic.Pointer[Node], wire.ClusterSlots)
+		t.slots = make([]atomic.Pointer[Node], ClusterSlots)
 		t.masters = map[*goredis.Client]*Node{}
 	}
 	t.Life, t.end = context.WithCancel(context.Background())
@@ -52,10 +51,10 @@ func (t *topology) start(client goredis.UniversalClient) {
 // SlotKeys returns a key in each slot, in order: the client finds a master by a key. Two bytes are
 // enough, because each slot has some of these by CRC16.
 func SlotKeys() string {
-	keys := make([]byte, 2*wire.ClusterSlots)
+	keys := make([]byte, 2*ClusterSlots)
 	for i := range 1 << 16 {
 		key := []byte{byte(i >> 8), byte(i)}
-		copy(keys[2*int(wire.SlotOfTag(key)):], key)
+		copy(keys[2*int(SlotOfTag(key)):], key)
 	}
 	return string(keys)
 }
@@ -198,7 +197,7 @@ func (t *topology) slotAt(n *Node, slot uint16) (at uint16, found bool) {
 		return slot, true
 	}
 	client, _ := n.Client.(*goredis.Client)
-	for at := range uint16(wire.ClusterSlots) {
+	for at := range uint16(ClusterSlots) {
 		if t.MasterOf(at) == client {
 			return at, true
 		}

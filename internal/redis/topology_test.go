@@ -16,8 +16,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // The addresses of masters that are never contacted: reserved for documentation.
@@ -32,7 +31,7 @@ var refused = &limiter.UndecidedError{Kind: "refused", Err: errors.New("refused"
 // testCluster is a store on a Cluster whose slots the test assigns. It sends nothing.
 type testCluster struct {
 	*redis.Store
-	onredis.Reports
+	stores.Reports
 
 	owners atomic.Pointer[[]goredis.ClusterSlot]
 }
@@ -46,7 +45,7 @@ func newTestCluster(t *testing.T, owners ...goredis.ClusterSlot) *testCluster {
 		Addrs:        []string{masterA},
 		ClusterSlots: func(context.Context) ([]goredis.ClusterSlot, error) { return *a.owners.Load(), nil },
 	})
-	a.Store = redis.New(client, redis.Options{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
+	a.Store = redis.New(client, redis.Setup{KeyFormat: limiter.KeyFormat{Prefix: "rl"}})
 	a.Topology.Send = func(context.Context, *redis.Node, []*redis.Call) bool { return false }
 	a.Listen(a.Store)
 	t.Cleanup(func() { _ = a.Close() })
@@ -95,8 +94,8 @@ func (a *testCluster) nodes(first, last uint16) []*redis.Node {
 func TestSlotKeys(t *testing.T) {
 	t.Parallel()
 	keys := redis.SlotKeys()
-	for slot := range wire.ClusterSlots {
-		got := wire.SlotOfTag([]byte(keys[2*slot:][:2]))
+	for slot := range redis.ClusterSlots {
+		got := redis.SlotOfTag([]byte(keys[2*slot:][:2]))
 		assert.FatalIf(t, int(got) != slot, "the key of slot %d lies in %d", slot, got)
 	}
 }
@@ -118,8 +117,8 @@ func TestTopology_to(t *testing.T) {
 			t.Errorf("the slots of %s have %d servers, the first at %v", master, len(of), of[0].Client)
 		}
 	}
-	a.Topology.AnyNode.Breaker.Failure(refused)                    // of a request that was in flight, when it is not in use any more
-	onredis.WaitReported(t, &a.Reports, "outage:refused recovery") // by a probe of a master
+	a.Topology.AnyNode.Breaker.Failure(refused)                   // of a request that was in flight, when it is not in use any more
+	stores.WaitReported(t, &a.Reports, "outage:refused recovery") // by a probe of a master
 	a.wantReported(t, false, "outage:refused recovery")
 }
 
@@ -142,7 +141,7 @@ func TestTopology_outages(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]func(*redis.Node){
 		"a probe is under way":   func(s *redis.Node) { s.Breaker.Close() },
-		"a request is under way": func(s *redis.Node) { s.Report(wire.OpTake, 0, nil, clock.Now(), refused) },
+		"a request is under way": func(s *redis.Node) { s.Report(redis.OpTake, 0, nil, clock.Now(), refused) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newTestCluster(t, owned(0, 16383, masterA))
@@ -155,7 +154,7 @@ func TestTopology_outages(t *testing.T) {
 			late(gone)
 			of := a.nodes(0, 2)
 			assert.ErrorIf(t, len(of) != 1 || of[0] == gone, "the slots have %d servers", len(of))
-			onredis.WaitReported(t, &a.Reports, "outage:refused recovery") // by a probe of the promoted one
+			stores.WaitReported(t, &a.Reports, "outage:refused recovery") // by a probe of the promoted one
 			a.wantReported(t, false, "outage:refused recovery")
 			a.Topology.To(0).Breaker.Failure(refused)
 			a.wantReported(t, true, "outage:refused recovery outage:refused")
@@ -186,10 +185,10 @@ func TestRedis_enqueueGroup_moved_slot(t *testing.T) {
 	a.Topology.Discover()
 	p := storetest.DayPolicy(t, "moved", limiter.SlidingWindowLog, 10)
 	group := a.GroupBySlot([]limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})[0]
-	assert.Must(t, a.EnqueueGroup(context.Background(), group, wire.OpPeek, clock.Now().Add(time.Minute)))
+	assert.Must(t, a.EnqueueGroup(context.Background(), group, redis.OpPeek, clock.Now().Add(time.Minute)))
 	before := group.Node
 	before.Breaker.Failure(refused)
 	a.assign(t, owned(0, 16383, masterB))
-	err := a.EnqueueGroup(context.Background(), group, wire.OpTake|wire.WithReceipt, clock.Now().Add(time.Minute))
+	err := a.EnqueueGroup(context.Background(), group, redis.OpTake|redis.WithReceipt, clock.Now().Add(time.Minute))
 	assert.ErrorIf(t, err != nil || group.Node == before, "error %v, sent to the old master: %v", err, group.Node == before)
 }

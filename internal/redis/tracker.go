@@ -228,11 +228,11 @@ func (t *Tracker) Begin(checks []limiter.Check, turn *kernel.Turn) {
 }
 
 // end ends a take, and releases its units where a base has them.
-func (t *Tracker) end(m Run, outcome Outcome) {
+func (t *Tracker) end(m Run, fate MessageFate) {
 	now, s := t.Now(), t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
 	var next *Run
-	if t.endTake(m, outcome, now) {
+	if t.endTake(m, fate, now) {
 		released := m.Record.beginRelease(m.Units, now)
 		next = &released
 	}
@@ -284,12 +284,12 @@ func (t *Tracker) releaseAll() (releases []Run) {
 }
 
 // Finish ends a release or a state. What follows one that failed waits: nothing else paces it.
-func (t *Tracker) Finish(m Run, outcome Outcome) {
+func (t *Tracker) Finish(m Run, fate MessageFate) {
 	now, s := t.Now(), t.Shards.Of(m.Record.Key)
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	t.endMessage(m, outcome, now)
-	if (outcome == ranNever || outcome == ranUnknown) && m.Record.Dirty {
+	t.endMessage(m, fate, now)
+	if (fate == ranNever || fate == ranUnknown) && m.Record.Dirty {
 		t.schedule(m.Record, now.Add(failedSpan))
 	}
 	t.tidy(m.Record, now)

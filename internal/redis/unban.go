@@ -7,8 +7,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // Unban does what failover.Store.Unban does in the shared store.
@@ -20,7 +20,7 @@ func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 	defer cancel()
 	names := []string{a.BanKey(p, key)}
 	if a.MayBeHMAC(key) {
-		w := wire.NewWriter(a.KeyFormat)
+		w := NewKeyWriter(a.KeyFormat)
 		w.Mac = nil // the name holds the key itself
 		names = append(names, string(w.Append(nil, p.Ban.ID, key.String())))
 	}
@@ -31,7 +31,7 @@ func (a *Admin) Unban(ctx context.Context, p *limiter.Policy, key limiter.Encode
 		}
 		lifted, err := a.unbanOne(ctx, name)
 		if err != nil {
-			return false, wire.Undecided(err)
+			return false, dial.Undecided(err)
 		}
 		banned = banned || lifted
 	}
@@ -71,9 +71,9 @@ func (a *Admin) unban(ctx context.Context, master *goredis.Client, names []strin
 		deleted *goredis.IntCmd
 	}
 	var bans []ban
-	head, pipeline := wire.NewWriter(a.KeyFormat).Head, master.Pipeline()
+	head, pipeline := NewKeyWriter(a.KeyFormat).Head, master.Pipeline()
 	for _, name := range names {
-		if _, _, ok := wire.SplitBanKey(name, head); ok {
+		if _, _, ok := SplitBanKey(name, head); ok {
 			bans = append(bans, ban{name, pipeline.Get(ctx, name), pipeline.Unlink(ctx, name)})
 		}
 	}
@@ -86,7 +86,7 @@ func (a *Admin) unban(ctx context.Context, master *goredis.Client, names []strin
 		_, left, err := a.readBan(b.state, b.name)
 		lifted := left > 0
 		switch failed := cmp.Or(err, b.deleted.Err()); {
-		case wire.IsRedirection(failed):
+		case dial.IsRedirection(failed):
 			if lifted, err = a.unbanOne(ctx, b.name); err != nil {
 				return banned, err
 			}

@@ -14,13 +14,13 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
 // TestUpgrade_lost_serial refunds a take whose serial another version's node has dropped.
 func TestUpgrade_lost_serial(t *testing.T) {
-	r := onredis.Open(t, redistest.Shared(t))
+	r := stores.Open(t, redistest.Shared(t))
 	p := storetest.NewPolicy(t, limiter.Settings{Name: "upgrade", Algorithm: limiter.GCRA, Limit: 1, Window: time.Hour, Burst: 10, Refunds: true})
 	checks := storetest.Decide(t, r, limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 5, Refundable: true})
 	name := r.RedisKey(p, limiter.EncodeKey("k"))
@@ -57,7 +57,7 @@ local redis = {
 // TestRedis_DecideBeforeEffects decides on a Redis before 7 whose scripts are replicated verbatim.
 func TestRedis_DecideBeforeEffects(t *testing.T) {
 	t.Parallel()
-	r := onredis.OpenWithin(t, redistest.Shared(t), onredis.Patience, limiter.KeyFormat{Prefix: "t"})
+	r := stores.OpenWithin(t, redistest.Shared(t), stores.Patience, limiter.KeyFormat{Prefix: "t"})
 	clock := assert.NoError(scripts.Fragment(scripts.ClockFragment))(t)
 	r.Scripts.Clock = verbatimFragment + clock
 	for _, algorithm := range limiter.Algorithms() {
@@ -77,23 +77,30 @@ func TestRedis_DecideBeforeEffects(t *testing.T) {
 const olderFragment = `
 local server = redis
 local redis = {
-  call = function(name, ...)
+  pcall = function(name, ...)
     local options = {...}
     if name == 'SET' and options[3] == 'KEEPTTL' then
-      error('ERR syntax error', 0)
+      return {err = 'ERR syntax error'}
     end
-    return server.call(name, ...)
+    return server.pcall(name, ...)
   end,
 }
+function redis.call(name, ...)
+  local answer = redis.pcall(name, ...)
+  if type(answer) == 'table' and answer.err then
+    error(answer.err, 0)
+  end
+  return answer
+end
 `
 
 // TestRedis_DecideWithoutKeepTTL decides on a Redis that is too old: the first take of a window writes, the
 // next ones fail. The store reports it once, and no probe ends that outage.
 func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 	t.Parallel()
-	reported := &onredis.Reports{}
+	reported := &stores.Reports{}
 	server := redistest.Shared(t)
-	r := onredis.OpenStore(t, dial.Options{Addresses: []string{server.Addr}, DB: server.DB, Timeout: onredis.Patience}, redis.Options{
+	r := stores.OpenStore(t, dial.Connection{Addresses: []string{server.Addr}, DB: server.DB, Timeout: stores.Patience}, redis.Setup{
 		KeyFormat:  limiter.KeyFormat{Prefix: "t"},
 		OnOutage:   func(err error) { reported.Add(limiter.Kind(err) + ": " + err.Error()) },
 		OnRecovery: func(time.Duration) { reported.Add("recovery") },
@@ -105,7 +112,7 @@ func TestRedis_DecideWithoutKeepTTL(t *testing.T) {
 		_, _ = r.Decide(context.Background(), []limiter.Check{{Policy: policy, Key: limiter.EncodeKey("k"), Weight: 1}}) // the store reports it
 	}
 	const want = "incompatible: rate limit store could not decide: this server does not know KEEPTTL of SET, which Redis has since 6.0: ERR syntax error"
-	onredis.WaitReported(t, reported, want)
+	stores.WaitReported(t, reported, want)
 	waitProbes(t, r.Topology.AnyNode)
-	onredis.WaitReported(t, reported, want)
+	stores.WaitReported(t, reported, want)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/onredis"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest/stores"
 )
 
 // TestRedis_values compares names, types and bytes of the keys in Redis with those that older nodes read and write.
@@ -22,7 +22,7 @@ import (
 func TestRedis_values(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, _ := onredis.New(t, server)
+	s, _ := stores.NewRedis(t, server)
 	var kept []limiter.Settings
 	for _, algorithm := range limiter.Algorithms() {
 		kept = append(kept, limiter.Settings{Name: "plain-" + algorithm, Algorithm: algorithm, Limit: 10, Window: time.Hour},

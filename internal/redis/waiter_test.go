@@ -14,7 +14,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/storetest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
 
 // TestWaiter_of_calls_that_change_hands has callers leave at the moment at which their calls are sent or
@@ -42,7 +41,7 @@ func TestWaiter_of_calls_that_change_hands(t *testing.T) {
 				if caller%2 == 0 {
 					time.AfterFunc(rand.N(300*time.Microsecond), cancel)
 				}
-				c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k"), Weight: own}})
+				c := NewCall(OpTake, []limiter.Check{{Key: limiter.EncodeKey("k"), Weight: own}})
 				err := b.Do(ctx, c, 50*time.Microsecond+rand.N(500*time.Microsecond))
 				if err == nil {
 					if got := c.Checks[0]; got.Weight != own || got.Result.Remaining != own {
@@ -74,7 +73,7 @@ func TestWaiter_of_a_shorter_timeout(t *testing.T) {
 	errs := make(chan error, 2)
 	g.request(ctx, time.Hour, func(err error) { errs <- err })
 	<-g.started
-	w := NewCall(wire.OpTake, nil).awaitedBy(ctx, clock.Now().Add(time.Millisecond))
+	w := NewCall(OpTake, nil).awaitedBy(ctx, clock.Now().Add(time.Millisecond))
 	g.Mu.Lock()
 	g.expireBy(w.until)
 	due := g.expiry.Due()
@@ -99,7 +98,7 @@ func TestBatcher_alone(t *testing.T) {
 			took, calls[0].Err = time.Since(began), ctx.Err()
 			return false
 		}
-		c := NewCall(wire.OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
+		c := NewCall(OpTake, []limiter.Check{{Key: limiter.EncodeKey("k")}})
 		assert.Must(t, b.Do(t.Context(), c, timeout))
 		assert.ErrorIf(t, !errors.Is(c.Err, context.DeadlineExceeded), "the call ended with %v", c.Err)
 		assert.ErrorIf(t, took < timeout || took > timeout+expirySpacing, "it ended after %v", took)
@@ -143,7 +142,7 @@ func TestBatcher_holds(t *testing.T) {
 	g.Senders.Usual, g.Timeout = 0, 40*time.Millisecond
 	p := g.holdRefund(t)
 	for _, key := range []string{"k", "other"} {
-		c := NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
+		c := NewCall(OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey(key), Weight: 1}})
 		assert.Must(t, g.enqueue(c))
 	}
 	for left := 2; left > 0; { // the other, and then the one that was held; both at once if this test was held up
@@ -175,7 +174,7 @@ func TestBatcher_watch_held(t *testing.T) {
 			defer close(g.release)
 			g.Senders.RoundTrip, g.Senders.Usual, g.Timeout = 2*time.Millisecond, usual, 20*time.Millisecond
 			p := g.holdRefund(t)
-			assert.Must(t, g.enqueue(NewCall(wire.OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
+			assert.Must(t, g.enqueue(NewCall(OpTake, []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1}})))
 			g.awaitBatch(t) // of the request
 			g.Mu.Lock()
 			defer g.Mu.Unlock()
@@ -206,7 +205,7 @@ func TestBatcher_next_watch(t *testing.T) {
 func TestBatcher_fill(t *testing.T) {
 	b := batcher{Timeout: time.Second}
 	for _, checks := range []int{100, 28, 1, 1000, 1, 127, 1} {
-		b.Waiting = append(b.Waiting, NewCall(wire.OpTake, make([]limiter.Check, checks)))
+		b.Waiting = append(b.Waiting, NewCall(OpTake, make([]limiter.Check, checks)))
 	}
 	var batches [][]int
 	for len(b.Waiting) > 0 {

@@ -7,14 +7,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/wire"
 )
-
-// TurnAnswer is what Redis tells of turns, with the decision about a request that waits.
-type TurnAnswer struct {
-	TurnAge time.Duration // of the request's turn, by all that Redis knows
-	Foreign time.Duration // the age of another node's claim, at least 1 µs; 0: there is none
-}
 
 // ErrForgotten says that Redis has forgotten what this process runs of a key, and perhaps what others run. It has taken
 // nothing, and is told soon.
@@ -30,14 +23,13 @@ func (r *Store) DecideTurn(ctx context.Context, check *limiter.Check, turn *kern
 	defer r.Uses.Release()
 	checks := [1]limiter.Check{*check}
 	n, slot := r.NodeOf(check.Key)
-	err = r.decideRunning(ctx, n, wire.OpTake, slot, checks[:], turn)
+	err = r.decideRunning(ctx, n, OpTake, slot, checks[:], turn)
 	*check = checks[0]
 	if errors.Is(err, ErrLate) && check.State.Late == kernel.Lost {
 		return a, ErrForgotten
 	}
 	if err == nil {
-		a = TurnAnswer{check.Result.ResetAfter, check.Result.Delay}
-		check.Result.ResetAfter, check.Result.Delay = limiter.Duration(kernel.RunningHint), 0
+		a = takeTurnAnswer(check)
 	}
 	return a, err
 }
@@ -51,4 +43,18 @@ func (r *Store) HandOn(check *limiter.Check, units int64) {
 	}
 	check.State.Owner, check.State.RunningUnits = &Run{Record: m.Record, Units: units}, int32(units)
 	r.Running.release(Run{Record: m.Record, Units: m.Units - units})
+}
+
+// TurnAnswer is what Redis tells of turns, with the decision about a request that waits.
+type TurnAnswer struct {
+	TurnAge time.Duration // of the request's turn, by all that Redis knows
+	Foreign time.Duration // the age of another node's claim, at least 1 µs; 0: there is none
+}
+
+// takeTurnAnswer takes what Redis tells of turns out of the result of a take that waits: the script answers with the age of
+// its turn as the reset, and with that of the other claim as the delay.
+func takeTurnAnswer(c *limiter.Check) TurnAnswer {
+	a := TurnAnswer{c.Result.ResetAfter, c.Result.Delay}
+	c.Result.ResetAfter, c.Result.Delay = limiter.Duration(kernel.RunningHint), 0
+	return a
 }

@@ -3,16 +3,17 @@ package replay
 import (
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
 // Engine decides requests as a configuration would, on the clock of the log.
 type Engine interface {
-	// Policies returns the policies of the configuration. Verdicts name them by index.
+	// Policies returns the policies of the configuration. A [PolicyDecision] names its policy by index.
 	Policies() []PolicyResult
 
-	// Play decides the request of an entry, at its time. The verdict is valid until the next call.
-	Play(e *accesslog.Entry) *Verdict
+	// Play decides the request of an entry, at its time. The decision is valid until the next call.
+	Play(e *accesslog.Entry) *Decision
 
 	// Skipped returns the handlers of the configuration that were skipped.
 	Skipped() []string
@@ -25,16 +26,17 @@ type Engine interface {
 	Warnings() []string
 }
 
-// Verdict is the decision about a request.
-type Verdict struct {
-	Outcome Outcome
+// Decision is what a configuration decides about a request.
+type Decision struct {
+	// Outcome is allowed, denied or exempt as that of a handler; or unlimited, rejected or unplayable.
+	Outcome limiter.Outcome
 
-	// Decisions are the decisions of the policies that the request met.
-	Decisions []Decision
+	// Policies are the decisions of the policies that the request met.
+	Policies []PolicyDecision
 }
 
-// Decision is the decision of one policy.
-type Decision struct {
+// PolicyDecision is the decision of one policy.
+type PolicyDecision struct {
 	Policy   int // index
 	Key      string
 	Weight   int64
@@ -53,16 +55,3 @@ type Decision struct {
 	// RetryAfter is the time until the denied request would have passed; negative for never.
 	RetryAfter time.Duration
 }
-
-// Outcome is the decision about a whole request.
-type Outcome string
-
-// The outcomes.
-const (
-	Allowed    Outcome = "allowed"
-	Denied     Outcome = "denied"
-	Exempt     Outcome = "exempt"
-	Unlimited  Outcome = "unlimited"  // it met no policy
-	Rejected   Outcome = "rejected"   // its key was empty, and on_empty_key is reject
-	Unplayable Outcome = "unplayable" // no server would have accepted it
-)

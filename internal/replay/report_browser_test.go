@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -167,7 +167,7 @@ func hostileResult(text string) *Result {
 	for i := range r.Policies {
 		p := &r.Policies[i]
 		p.Name, p.Algorithm, p.LimitFrom, p.BurstFrom = text, text, text, text
-		p.Handlers = []description.Handler{{Key: text, Match: text, CountIf: text, Cost: text, WeightFrom: text, Place: text}}
+		p.Handlers = []display.Handler{{Key: text, Match: text, CountIf: text, Cost: text, WeightFrom: text, Place: text}}
 		for j := range p.Worst {
 			p.Worst[j].Key = text
 		}

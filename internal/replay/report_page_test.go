@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -57,13 +57,13 @@ func TestWrite_says(t *testing.T) {
 	one := Result{Requests: 1, Clients: 1, First: moment, Last: moment, Step: time.Minute, Timeline: []bucket{{Begins: moment.Truncate(time.Minute), Requests: 1}}}
 	denied := one
 	denied.Denied = 1
-	idle := PolicyResult{Policy: description.Policy{Name: "idle", Algorithm: "gcra", Limit: 5, Window: description.Seconds(time.Minute)}}
-	quiet := PolicyResult{Policy: description.Policy{Name: "quiet", Limit: 5, Window: description.Seconds(time.Minute)}, Requests: 1, Clients: 1, Timeline: one.Timeline}
-	dynamic := PolicyResult{Policy: description.Policy{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: description.Seconds(time.Minute)}}
-	queue := PolicyResult{Policy: description.Policy{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: new(description.Seconds(5 * time.Second)), Window: description.Seconds(time.Minute)}}
-	units := PolicyResult{Policy: description.Policy{Name: "p", Limit: 3, Window: description.Seconds(time.Minute)}, Units: &Units{Offered: 6_000, Admitted: 4_500, Denied: 1_500}}
-	refunds := PolicyResult{Policy: description.Policy{Name: "p", Limit: 3, Window: description.Seconds(time.Minute)}, Units: &Units{Offered: 6_000, Admitted: 4_500, Refunded: 500}}
-	counts := PolicyResult{Policy: description.Policy{Name: "counts", Algorithm: "fixed_window", Limit: 7, Window: description.Seconds(time.Hour), Handlers: []description.Handler{{CountIf: "status 401", Cost: "response_bytes"}}}}
+	idle := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "idle", Algorithm: "gcra", Limit: 5, Window: display.DurationSeconds(time.Minute)}}
+	quiet := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "quiet", Limit: 5, Window: display.DurationSeconds(time.Minute)}, Requests: 1, Clients: 1, Timeline: one.Timeline}
+	dynamic := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Window: display.DurationSeconds(time.Minute)}}
+	queue := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: new(display.DurationSeconds(5 * time.Second)), Window: display.DurationSeconds(time.Minute)}}
+	units := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 3, Window: display.DurationSeconds(time.Minute)}, Units: &Units{Offered: 6_000, Admitted: 4_500, Denied: 1_500}}
+	refunds := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 3, Window: display.DurationSeconds(time.Minute)}, Units: &Units{Offered: 6_000, Admitted: 4_500, Refunded: 500}}
+	counts := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "counts", Algorithm: "fixed_window", Limit: 7, Window: display.DurationSeconds(time.Hour), Handlers: []display.Handler{{CountIf: "status 401", Cost: "response_bytes"}}}}
 	lively := *sampleResult()
 	lively.Requests, lively.Denied, lively.Clients, lively.ClientsDenied = 30_969, 1_234, 2_365, 12
 	untried := *sampleResult()
@@ -171,7 +171,7 @@ func TestReport_running(t *testing.T) {
 		Requests: 9, Untimed: 2, Peak: 5, PeakAt: at, Together: 6, TogetherAt: at, Clients: 2,
 		Peaks: []peakRate{{From: 1, To: 1, Clients: 1}, {From: 4, To: 6, Clients: 1}}, Busiest: []runningClient{{Key: "a", Requests: 8, Peak: 5, PeakAt: at}},
 	}
-	p := PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 3, Handlers: []description.Handler{{Key: "{k}"}}}, Requests: 9, Clients: 2, Running: running}
+	p := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "downloads", MaxConcurrent: 3, Handlers: []display.Handler{{Key: "{k}"}}}, Requests: 9, Clients: 2, Running: running}
 	page := runningPage(t, p, nil)
 	for _, want := range []string{
 		"3 requests at once for each {k}", "one client had at most 5 requests running at once, first at 00:00 UTC on 3 November 2026, and all clients together 6",

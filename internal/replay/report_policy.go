@@ -3,7 +3,6 @@ package replay
 import (
 	"fmt"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
 
@@ -51,7 +50,7 @@ func policyKeyValues(p PolicyResult) []reportKeyValue {
 	}
 	pairs = append(pairs, reportKeyValue{"Key", sayName(p.Key())})
 	if options := p.All(); len(options) > 0 {
-		pairs = append(pairs, reportKeyValue{"Options", description.Join(options)})
+		pairs = append(pairs, reportKeyValue{"Options", display.JoinOptions(options)})
 	}
 	pairs = append(pairs, unitKeyValues(p.Units)...)
 	if p.EmptyKeys > 0 {

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -143,9 +142,9 @@ func sampleResult() *Result {
 		Clients: 2_365, ClientsDenied: 61, Step: time.Minute, Unlimited: 3_811, Exempt: 960, Unplayable: 3,
 		First: time.Date(2026, 11, 3, 0, 0, 4, 0, time.UTC), Last: time.Date(2026, 11, 3, 23, 59, 51, 0, time.UTC),
 		Policies: []PolicyResult{
-			{Policy: description.Policy{Name: "api", Algorithm: "sliding_window_counter", Limit: 100, Window: description.Seconds(time.Minute), Handlers: []description.Handler{{Key: "{client_ip}"}}}, Clients: 2_290, ClientsDenied: 12},
-			{Policy: description.Policy{Name: "login", Algorithm: "fixed_window", Limit: 5, Window: description.Seconds(5 * time.Minute), Handlers: []description.Handler{{Key: "{client_ip}"}}}, Clients: 418, ClientsDenied: 49},
-			{Policy: description.Policy{Name: "search", Algorithm: "gcra", Limit: 30, Window: description.Seconds(time.Minute), Burst: 10, Handlers: []description.Handler{{Key: "{http.request.header.X-Api-Key}", DryRun: true}}}, Clients: 96, EmptyKeys: 1_204},
+			{PolicyDescription: display.PolicyDescription{Name: "api", Algorithm: "sliding_window_counter", Limit: 100, Window: display.DurationSeconds(time.Minute), Handlers: []display.Handler{{Key: "{client_ip}"}}}, Clients: 2_290, ClientsDenied: 12},
+			{PolicyDescription: display.PolicyDescription{Name: "login", Algorithm: "fixed_window", Limit: 5, Window: display.DurationSeconds(5 * time.Minute), Handlers: []display.Handler{{Key: "{client_ip}"}}}, Clients: 418, ClientsDenied: 49},
+			{PolicyDescription: display.PolicyDescription{Name: "search", Algorithm: "gcra", Limit: 30, Window: display.DurationSeconds(time.Minute), Burst: 10, Handlers: []display.Handler{{Key: "{http.request.header.X-Api-Key}", DryRun: true}}}, Clients: 96, EmptyKeys: 1_204},
 		},
 		Warnings: []string{"The header X-Api-Key is redacted in 1,204 lines, so that their clients share one key."},
 		Skipped:  []string{"reverse_proxy", "encode"},
@@ -175,7 +174,7 @@ func sampleResult() *Result {
 		Algorithm: "max_concurrent", Untouched99: 4, Untouched999: 11, Untouched100: 38,
 		Limits: []limitResult{{Limit: 1, Denied: 9_000, ClientsDenied: 700}, {Limit: 4, Denied: 1_200, ClientsDenied: 20}, {Limit: 40}},
 	}
-	r.Policies = append(r.Policies, PolicyResult{Policy: description.Policy{Name: "downloads", MaxConcurrent: 20, Handlers: []description.Handler{{Key: "{client_ip}"}}}, Requests: 2_000, Clients: 2_290, Timeline: r.Policies[0].Timeline,
+	r.Policies = append(r.Policies, PolicyResult{PolicyDescription: display.PolicyDescription{Name: "downloads", MaxConcurrent: 20, Handlers: []display.Handler{{Key: "{client_ip}"}}}, Requests: 2_000, Clients: 2_290, Timeline: r.Policies[0].Timeline,
 		Units:   &Units{Offered: 6_000, Admitted: 5_400, Denied: 600, Charged: 1_234_567, Refunded: 12},
 		Running: sampleRunning(r.First)})
 	return r

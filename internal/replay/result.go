@@ -8,7 +8,6 @@ package replay
 import (
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -81,7 +80,7 @@ type bucket struct {
 
 // PolicyResult is the result of one policy.
 type PolicyResult struct {
-	description.Policy
+	display.PolicyDescription
 
 	// Requests counts the requests that met the policy, Denied those that it refused, or would have refused
 	// if it were no dry run.
@@ -107,6 +106,9 @@ type PolicyResult struct {
 	// Running is how many requests of a key ran at once, for a policy of max_concurrent; nil for others, and
 	// without a duration in the log.
 	Running *runningResult `json:"running,omitempty"`
+
+	// Changes are what is not as it was before; nil unless they are asked for.
+	Changes *Changes `json:"changes,omitempty"`
 
 	// Timeline counts the policy's requests in the steps of the result's timeline.
 	Timeline []bucket `json:"timeline"`

@@ -10,8 +10,8 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
-// Options are what a replay finds out.
-type Options struct {
+// RunOptions are what a replay finds out.
+type RunOptions struct {
 	// Worst is the number of worst keys listed for each policy.
 	Worst int
 
@@ -25,7 +25,7 @@ type Options struct {
 
 // Run plays a log through an engine and returns the result. Its errors are those of reading, and of limits that cannot be
 // tried.
-func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
+func Run(log *accesslog.Reader, engine Engine, o RunOptions) (*Result, error) {
 	policies := engine.Policies()
 	tally := newTally(policies)
 	if o.Suggest != nil {
@@ -47,10 +47,10 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 			}
 		}
 		second.play(entry)
-		verdict := engine.Play(entry)
-		tally.add(entry, verdict)
+		decision := engine.Play(entry)
+		tally.add(entry, decision)
 		if o.Suggest != nil {
-			suggest(o.Suggest, entry, verdict)
+			suggest(o.Suggest, entry, decision)
 		}
 	}
 	result := tally.finish(o.Worst)
@@ -74,9 +74,9 @@ func Run(log *accesslog.Reader, engine Engine, o Options) (*Result, error) {
 }
 
 // suggest adds the requests that met the first policy, of any decision.
-func suggest(s *Suggester, e *accesslog.Entry, v *Verdict) {
-	for i := range v.Decisions {
-		d := &v.Decisions[i]
+func suggest(s *Suggester, e *accesslog.Entry, v *Decision) {
+	for i := range v.Policies {
+		d := &v.Policies[i]
 		if d.Policy != 0 || d.LeftOut || d.Looked {
 			continue
 		}

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
@@ -20,18 +19,18 @@ import (
 // fakeEngine decides as a test says.
 type fakeEngine struct {
 	policies []PolicyResult
-	play     func(e *accesslog.Entry) *Verdict
+	play     func(e *accesslog.Entry) *Decision
 }
 
-func (f fakeEngine) Policies() []PolicyResult         { return f.policies }
-func (f fakeEngine) Play(e *accesslog.Entry) *Verdict { return f.play(e) }
-func (f fakeEngine) Skipped() []string                { return nil }
-func (f fakeEngine) KeyHeaders() []string             { return nil }
-func (f fakeEngine) Warnings() []string               { return nil }
+func (f fakeEngine) Policies() []PolicyResult          { return f.policies }
+func (f fakeEngine) Play(e *accesslog.Entry) *Decision { return f.play(e) }
+func (f fakeEngine) Skipped() []string                 { return nil }
+func (f fakeEngine) KeyHeaders() []string              { return nil }
+func (f fakeEngine) Warnings() []string                { return nil }
 
-// everywhere is the same verdict on every request.
-func everywhere(v Verdict) func(*accesslog.Entry) *Verdict {
-	return func(*accesslog.Entry) *Verdict { return &v }
+// everywhere is the same decision about every request.
+func everywhere(v Decision) func(*accesslog.Entry) *Decision {
+	return func(*accesslog.Entry) *Decision { return &v }
 }
 
 // commonLine is a request in the Common Log Format, so many seconds after the first.
@@ -40,9 +39,9 @@ func commonLine(second int) string {
 }
 
 // runOn plays a log.
-func runOn(t *testing.T, log string, engine Engine, o Options) *Result {
+func runOn(t *testing.T, log string, engine Engine, o RunOptions) *Result {
 	t.Helper()
-	reader := assert.NoError(accesslog.Open(accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)}))(t)
+	reader := assert.NoError(accesslog.Open(accesslog.ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log)}))(t)
 	t.Cleanup(func() { _ = reader.Close() })
 	return assert.NoError(Run(reader, engine, o))(t)
 }
@@ -65,35 +64,35 @@ func TestRun_empty_keys(t *testing.T) {
 		50: "keys that are empty in this log: {user} of policy p0 for 1 request, {user} of policy p1 for 1 request, {user} of policy p2 for 1 request, and of 47 more; if",
 	} {
 		engine := fakeEngine{}
-		v := Verdict{Outcome: Allowed}
+		v := Decision{Outcome: limiter.OutcomeAllowed}
 		for i := range policies {
-			engine.policies = append(engine.policies, PolicyResult{Policy: description.Policy{Name: fmt.Sprint("p", i), Limit: 5, Window: description.Seconds(time.Minute), Handlers: []description.Handler{{Key: "{user}"}}}})
-			v.Decisions = append(v.Decisions, Decision{Policy: i, Key: "a", Weight: 1, EmptyKey: true})
+			engine.policies = append(engine.policies, PolicyResult{PolicyDescription: display.PolicyDescription{Name: fmt.Sprint("p", i), Limit: 5, Window: display.DurationSeconds(time.Minute), Handlers: []display.Handler{{Key: "{user}"}}}})
+			v.Policies = append(v.Policies, PolicyDecision{Policy: i, Key: "a", Weight: 1, EmptyKey: true})
 		}
 		engine.play = everywhere(v)
-		r := runOn(t, commonLine(0), engine, Options{})
+		r := runOn(t, commonLine(0), engine, RunOptions{})
 		assert.ErrorIf(t, len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want), "%d policies: %q, want %q", policies, r.Warnings, want)
 	}
 }
 
 func TestRun_Worst(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Minute)}}}}
-	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
+	engine := fakeEngine{policies: []PolicyResult{{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 1, Window: display.DurationSeconds(time.Minute)}}}}
+	engine.play = everywhere(Decision{Outcome: limiter.OutcomeDenied, Policies: []PolicyDecision{{Key: "a", Weight: 1, Denied: true}}})
 	for worst, want := range map[int]int{0: 0, 1: 1, 2: 1} {
-		r := runOn(t, commonLine(0), engine, Options{Worst: worst})
+		r := runOn(t, commonLine(0), engine, RunOptions{Worst: worst})
 		assert.ErrorIf(t, len(r.Policies[0].Worst) != want, "worst %d: %+v", worst, r.Policies[0].Worst)
 	}
 }
 
 // TestRun_outcomes counts what has an outcome of its own.
 func TestRun_outcomes(t *testing.T) {
-	outcomes := []Outcome{Exempt, Unlimited, Rejected, Unplayable, Allowed}
+	outcomes := []limiter.Outcome{limiter.OutcomeExempt, limiter.OutcomeUnlimited, limiter.OutcomeRejected, limiter.OutcomeUnplayable, limiter.OutcomeAllowed}
 	engine, played := fakeEngine{}, 0
-	engine.play = func(*accesslog.Entry) *Verdict {
+	engine.play = func(*accesslog.Entry) *Decision {
 		played++
-		return &Verdict{Outcome: outcomes[played-1]}
+		return &Decision{Outcome: outcomes[played-1]}
 	}
-	r := runOn(t, strings.Repeat(commonLine(0), len(outcomes)), engine, Options{})
+	r := runOn(t, strings.Repeat(commonLine(0), len(outcomes)), engine, RunOptions{})
 	assert.ErrorIf(t, r.Requests != 5 || r.Exempt != 1 || r.Unlimited != 1 || r.Rejected != 1 || r.Unplayable != 1 || r.Denied != 0, "%+v", r)
 }
 
@@ -129,9 +128,9 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestResult_MarshalJSON(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(90 * time.Second), MaxDelay: new(description.Seconds(1500 * time.Millisecond)), Handlers: []description.Handler{{Cost: "{cost}"}}}}}}
-	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 1, Denied: true}}})
-	text := assert.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2)+commonLine(20)+commonLine(21), engine, Options{Worst: 1})))(t)
+	engine := fakeEngine{policies: []PolicyResult{{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 1, Window: display.DurationSeconds(90 * time.Second), MaxDelay: new(display.DurationSeconds(1500 * time.Millisecond)), Handlers: []display.Handler{{Cost: "{cost}"}}}}}}
+	engine.play = everywhere(Decision{Outcome: limiter.OutcomeDenied, Policies: []PolicyDecision{{Key: "a", Weight: 1, Denied: true}}})
+	text := assert.NoError(json.Marshal(runOn(t, commonLine(0)+commonLine(2)+commonLine(20)+commonLine(21), engine, RunOptions{Worst: 1})))(t)
 	for _, want := range []string{`"warnings":[]`, `"step":1`, `"window":90`, `"max_delay":1.5`, `"longest_lasted":21`, `"units":{"offered":4`,
 		`"peak_minute":{"begins":"2025-06-15T15:06:00Z","requests":2,"denied":2}`, `"policies":[{`} {
 		if !strings.Contains(string(text), want+",") && !strings.Contains(string(text), want+"}") && !strings.HasSuffix(want, "{") {
@@ -277,7 +276,7 @@ func TestRunning_result(t *testing.T) {
 }
 
 func TestWriteTable_units(t *testing.T) {
-	policy := PolicyResult{Policy: description.Policy{Name: "p", Limit: 5, Window: description.Seconds(time.Minute)}}
+	policy := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 5, Window: display.DurationSeconds(time.Minute)}}
 	text := tableSays(t, &Result{Policies: []PolicyResult{policy}})
 	assert.ErrorIf(t, strings.Contains(text, "unit"), "%v", text)
 	for want, units := range map[string]Units{
@@ -294,8 +293,8 @@ func TestWriteTable_units(t *testing.T) {
 func TestUnits_sum_stays(t *testing.T) {
 	var u Units
 	for range 3 {
-		u.add(&Decision{Weight: 1 << 62, Taken: true, Charged: 1 << 62})
-		u.add(&Decision{Weight: 1 << 62, Denied: true})
+		u.add(&PolicyDecision{Weight: 1 << 62, Taken: true, Charged: 1 << 62})
+		u.add(&PolicyDecision{Weight: 1 << 62, Denied: true})
 	}
 	if u != (Units{Offered: math.MaxInt64, Admitted: math.MaxInt64, Denied: math.MaxInt64, Charged: math.MaxInt64}) {
 		t.Errorf("%+v", u)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -55,11 +56,11 @@ func (s *secondStarts) play(e *accesslog.Entry) {
 		start.Ends = max(start.Ends, start.Time)
 	}
 	v := s.engine.Play(&start)
-	if v.Outcome == Denied {
+	if v.Outcome == limiter.OutcomeDenied {
 		s.denied++
 	}
-	for i := range v.Decisions {
-		if d := &v.Decisions[i]; d.Denied && !d.LeftOut {
+	for i := range v.Policies {
+		if d := &v.Policies[i]; d.Denied && !d.LeftOut {
 			s.each[d.Policy]++
 		}
 	}

@@ -119,7 +119,7 @@ const (
 )
 
 // afterwards returns what the response makes of the units of a decision.
-func (d *Decision) afterwards() afterwards {
+func (d *PolicyDecision) afterwards() afterwards {
 	switch {
 	case d.Looks && d.Returned:
 		return neverCharged

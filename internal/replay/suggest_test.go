@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -150,21 +150,21 @@ func TestSuggester_NotTried(t *testing.T) {
 		delay  *time.Duration
 		want   []string
 	}{
-		{"a plain policy", PolicyResult{Policy: description.Policy{Limit: 5}}, nil, nil},
-		{"count_if, which is tried", PolicyResult{Policy: description.Policy{Limit: 5, Handlers: []description.Handler{{CountIf: "status 401"}}}}, nil, nil},
-		{"a burst that is the limit", PolicyResult{Policy: description.Policy{Limit: 5, Burst: 5}}, nil, nil},
-		{"a cost", PolicyResult{Policy: description.Policy{Limit: 5, Handlers: []description.Handler{{Cost: "{x}"}}}}, nil, []string{"each limit is tried with the weights; what responses cost ({x}) is left out"}},
-		{"a limit for each request", PolicyResult{Policy: description.Policy{Limit: 5, LimitFrom: "{x\x1b}"}}, nil, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
-		{"running requests of each request", PolicyResult{Policy: description.Policy{MaxConcurrentFrom: "{x}"}}, nil, []string{"each limit is tried for all requests; the limits that {x} sets are not"}},
-		{"a part of the keys", PolicyResult{Policy: description.Policy{Limit: 5, Handlers: []description.Handler{{Enforce: new(12.5)}}}}, nil, []string{"each limit is tried for all keys; the policy is enforced for only a part of them"}},
-		{"units for others", PolicyResult{Policy: description.Policy{Limit: 5, Handlers: []description.Handler{{Reserve: "20%"}}}}, nil, []string{"reserve 20% is left out: with it, more requests are denied"}},
-		{"a burst", PolicyResult{Policy: description.Policy{Limit: 5, Burst: 20}}, nil, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},
-		{"a queue and a burst", PolicyResult{Policy: description.Policy{Limit: 60, Burst: 20}}, &some, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 and max_delay 5s are not"}},
-		{"a queue of no length", PolicyResult{Policy: description.Policy{Limit: 5}}, &none, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own max_delay 0s is not"}},
+		{"a plain policy", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5}}, nil, nil},
+		{"count_if, which is tried", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5, Handlers: []display.Handler{{CountIf: "status 401"}}}}, nil, nil},
+		{"a burst that is the limit", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5, Burst: 5}}, nil, nil},
+		{"a cost", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5, Handlers: []display.Handler{{Cost: "{x}"}}}}, nil, []string{"each limit is tried with the weights; what responses cost ({x}) is left out"}},
+		{"a limit for each request", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5, LimitFrom: "{x\x1b}"}}, nil, []string{`each limit is tried for all requests; the limits that {x\x1b} sets are not`}},
+		{"running requests of each request", PolicyResult{PolicyDescription: display.PolicyDescription{MaxConcurrentFrom: "{x}"}}, nil, []string{"each limit is tried for all requests; the limits that {x} sets are not"}},
+		{"a part of the keys", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5, Handlers: []display.Handler{{Enforce: new(12.5)}}}}, nil, []string{"each limit is tried for all keys; the policy is enforced for only a part of them"}},
+		{"units for others", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5, Handlers: []display.Handler{{Reserve: "20%"}}}}, nil, []string{"reserve 20% is left out: with it, more requests are denied"}},
+		{"a burst", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5, Burst: 20}}, nil, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 is not"}},
+		{"a queue and a burst", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 60, Burst: 20}}, &some, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own burst 20 and max_delay 5s are not"}},
+		{"a queue of no length", PolicyResult{PolicyDescription: display.PolicyDescription{Limit: 5}}, &none, []string{"buckets are tried with the limit as their burst and without a queue; the policy's own max_delay 0s is not"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newTestSuggester(t, limiter.Settings{Algorithm: "leaky_bucket", Limit: 5, MaxDelay: tt.delay, Window: time.Minute}, "leaky_bucket")
-			tt.policy.MaxDelay = (*description.Seconds)(tt.delay)
+			tt.policy.MaxDelay = (*display.DurationSeconds)(tt.delay)
 			s.leaveOut(&tt.policy)
 			s.add("a", peakStart, 0, 1, kept)
 			r := finish(t, s)
@@ -177,7 +177,7 @@ func TestSuggester_NotTried(t *testing.T) {
 func TestRun_suggest_refunds(t *testing.T) {
 	s := newTestSuggester(t, limiter.Settings{Algorithm: counterName, Limit: 1, Window: time.Minute, Refunds: true})
 	for range 5 {
-		suggest(s, &accesslog.Entry{Time: peakStart}, &Verdict{Decisions: []Decision{{Key: "a", Weight: 1, Returned: true}}})
+		suggest(s, &accesslog.Entry{Time: peakStart}, &Decision{Policies: []PolicyDecision{{Key: "a", Weight: 1, Returned: true}}})
 	}
 	r := finish(t, s)
 	assert.ErrorIf(t, r.Ladders[0].Untouched100 != 1, "%+v", r.Ladders[0])

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -66,7 +65,7 @@ func (p printer) policy(r *PolicyResult) {
 	p.line("")
 	text := "policy " + r.Name + ": " + r.Sentence()
 	if options := r.All(); len(options) > 0 {
-		text += "; " + description.Join(options)
+		text += "; " + display.JoinOptions(options)
 	}
 	p.w.Print(display.Wrap(text, "  "))
 	p.line("  %s, %s denied (%s); %s, %s denied (%s)",
@@ -85,6 +84,11 @@ func (p printer) policy(r *PolicyResult) {
 	}
 	if r.Running != nil {
 		p.running(r.Running)
+	}
+	if r.Changes != nil {
+		for _, text := range r.Changes.lines() {
+			p.line("%s", text)
+		}
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -17,7 +17,7 @@ import (
 func TestWriteTable_singular(t *testing.T) {
 	r := &Result{
 		Requests: 1, Denied: 1, Clients: 1, ClientsDenied: 1, Unlimited: 1, Peak: bucket{Requests: 1},
-		Policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Minute)}, Requests: 1, Clients: 1}},
+		Policies: []PolicyResult{{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 1, Window: display.DurationSeconds(time.Minute)}, Requests: 1, Clients: 1}},
 	}
 	text := tableSays(t, r)
 	for _, plural := range []string{"1 requests", "1 clients", "1 keys"} {
@@ -27,10 +27,10 @@ func TestWriteTable_singular(t *testing.T) {
 
 func TestWriteTable_settings(t *testing.T) {
 	r := &Result{Policies: []PolicyResult{
-		{Policy: description.Policy{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Burst: 7, BurstFrom: "{b}", Window: description.Seconds(time.Minute)}},
-		{Policy: description.Policy{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: new(description.Seconds(5 * time.Second)), Window: description.Seconds(time.Minute), Handlers: []description.Handler{{DryRun: true}}}},
-		{Policy: description.Policy{Name: "counts", Algorithm: "fixed_window", Limit: 1_000, Window: description.Seconds(time.Hour), Handlers: []description.Handler{{CountIf: "status 401", Cost: "response_bytes"}}}},
-		{Policy: description.Policy{Name: "some", Algorithm: "gcra", Limit: 9, LimitFrom: "{l}", Unlimited: true, Window: description.Seconds(time.Hour), Handlers: []description.Handler{{Enforce: new(12.5), Reserve: "20%"}}}},
+		{PolicyDescription: display.PolicyDescription{Name: "dynamic", Algorithm: "gcra", Limit: 5, LimitFrom: "{http.request.header.X-Limit}", Burst: 7, BurstFrom: "{b}", Window: display.DurationSeconds(time.Minute)}},
+		{PolicyDescription: display.PolicyDescription{Name: "queue", Algorithm: "leaky_bucket", Limit: 60, Burst: 20, MaxDelay: new(display.DurationSeconds(5 * time.Second)), Window: display.DurationSeconds(time.Minute), Handlers: []display.Handler{{DryRun: true}}}},
+		{PolicyDescription: display.PolicyDescription{Name: "counts", Algorithm: "fixed_window", Limit: 1_000, Window: display.DurationSeconds(time.Hour), Handlers: []display.Handler{{CountIf: "status 401", Cost: "response_bytes"}}}},
+		{PolicyDescription: display.PolicyDescription{Name: "some", Algorithm: "gcra", Limit: 9, LimitFrom: "{l}", Unlimited: true, Window: display.DurationSeconds(time.Hour), Handlers: []display.Handler{{Enforce: new(12.5), Reserve: "20%"}}}},
 	}}
 	tableSays(t, r, "policy dynamic: {http.request.header.X-Limit} requests per minute for each key,\n  else 5; algorithm gcra, burst {b}, else 7\n",
 		"policy queue: 60 requests per minute for all clients together; algorithm\n  leaky_bucket, burst 20, max_delay 5s, dry_run\n",
@@ -53,7 +53,7 @@ func TestWriteTable_unread_lines(t *testing.T) {
 func TestWriteTable_whole_seconds(t *testing.T) {
 	r := &Result{
 		Requests: 9, Denied: 3, DeniedOff: 2, Clients: 5, ClientsDenied: 1, NoAddresses: noAddresses{Clients: 4, Examples: []string{"a\x1b", "b", "c"}},
-		Policies: []PolicyResult{{Policy: description.Policy{Name: "p", Limit: 1, Window: description.Seconds(time.Second)}, Requests: 9, Denied: 3, DeniedOff: 1, Clients: 5}},
+		Policies: []PolicyResult{{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 1, Window: display.DurationSeconds(time.Second)}, Requests: 9, Denied: 3, DeniedOff: 1, Clients: 5}},
 	}
 	text := tableSays(t, r, "3 ± 2 requests denied (33.3 %)", "9 requests, 3 ± 1 denied")
 	assert.ErrorIf(t, !strings.HasPrefix(text, "4 clients are no addresses, such as a\\x1b, b, c\n"), "%s", text)
@@ -70,7 +70,7 @@ func TestWriteTable_width(t *testing.T) {
 	const key = "2001:db8:1:2::/64|0123456789"
 	r := &Result{
 		Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999, Peak: bucket{Requests: 999_999},
-		Policies: []PolicyResult{{Policy: description.Policy{Name: "api", Algorithm: "sliding_window_counter", Limit: 5, Window: description.Seconds(time.Minute)}, Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999,
+		Policies: []PolicyResult{{PolicyDescription: display.PolicyDescription{Name: "api", Algorithm: "sliding_window_counter", Limit: 5, Window: display.DurationSeconds(time.Minute)}, Requests: 1_000_000, Denied: 999_999, Clients: 1_000, ClientsDenied: 999,
 			Worst: []clientResult{{Key: key, Requests: 1_000_000, Denied: 999_999, LongestLasted: 90 * time.Minute}, {Key: "192.0.2.1", Requests: 2, Denied: 1}}}},
 	}
 	for line := range strings.Lines(tableSays(t, r, "   DENIED         OF  FIRST DENIAL      LONGEST  KEY\n", key+"\n")) {
@@ -88,13 +88,13 @@ func suggestsRunning(t *testing.T, log string, policy PolicyResult, algorithms .
 	t.Helper()
 	suggester := newTestSuggester(t, limiter.Settings{Limit: 5, Window: time.Minute}, algorithms...)
 	engine := fakeEngine{policies: []PolicyResult{policy}}
-	engine.play = everywhere(Verdict{Outcome: Allowed, Decisions: []Decision{{Key: "a", Weight: 3}}})
-	return runOn(t, log, engine, Options{Suggest: suggester, Worst: 10})
+	engine.play = everywhere(Decision{Outcome: limiter.OutcomeAllowed, Policies: []PolicyDecision{{Key: "a", Weight: 3}}})
+	return runOn(t, log, engine, RunOptions{Suggest: suggester, Worst: 10})
 }
 
 func TestRun_suggest_running(t *testing.T) {
 	log := timedLine(1, 0.5) + timedLine(2, 2) + timedLine(3, 2.5) + timedLine(3.5, 0.1)
-	policy := PolicyResult{Policy: description.Policy{Name: "p", Limit: 5, Window: description.Seconds(time.Minute)}}
+	policy := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 5, Window: display.DurationSeconds(time.Minute)}}
 	r := suggestsRunning(t, log, policy)
 	running := r.Suggestions.Running
 	if len(r.Suggestions.Ladders) != 3 || running.Peak != 3 || running.Limits.Untouched100 != 3 || running.Requests != 4 {
@@ -110,7 +110,7 @@ func TestRun_suggest_running(t *testing.T) {
 }
 
 func TestRun_suggest_running_alone(t *testing.T) {
-	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{Policy: description.Policy{Name: "p", Limit: 5, Window: description.Seconds(time.Minute)}}, maxConcurrent)
+	r := suggestsRunning(t, timedLine(1, 0.5), PolicyResult{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 5, Window: display.DurationSeconds(time.Minute)}}, maxConcurrent)
 	assert.ErrorIf(t, len(r.Suggestions.Ladders) != 0 || r.Suggestions.Running == nil, "%+v", r.Suggestions)
 	text, err := json.Marshal(r)
 	if err != nil || !strings.Contains(string(text), `"running":{"requests":1,"untimed":0,"peak":1,`) || strings.Contains(string(text), "null") {
@@ -119,7 +119,7 @@ func TestRun_suggest_running_alone(t *testing.T) {
 }
 
 func TestRun_suggest_running_without_durations(t *testing.T) {
-	policy := PolicyResult{Policy: description.Policy{Name: "p", Limit: 5, Window: description.Seconds(time.Minute)}}
+	policy := PolicyResult{PolicyDescription: display.PolicyDescription{Name: "p", Limit: 5, Window: display.DurationSeconds(time.Minute)}}
 	const sentence = "limits of requests that run at once are not tried: the log has no durations"
 	r := suggestsRunning(t, commonLine(1)+commonLine(2), policy)
 	tableSays(t, r, sentence)
@@ -129,9 +129,9 @@ func TestRun_suggest_running_without_durations(t *testing.T) {
 }
 
 func TestRun_running_of_policy(t *testing.T) {
-	engine := fakeEngine{policies: []PolicyResult{{Policy: description.Policy{Name: "p", MaxConcurrent: 5}}}}
-	engine.play = everywhere(Verdict{Outcome: Denied, Decisions: []Decision{{Key: "a", Weight: 2, Denied: true}}})
-	r := runOn(t, timedLine(1, 0.5)+timedLine(1, 0.6), engine, Options{})
+	engine := fakeEngine{policies: []PolicyResult{{PolicyDescription: display.PolicyDescription{Name: "p", MaxConcurrent: 5}}}}
+	engine.play = everywhere(Decision{Outcome: limiter.OutcomeDenied, Policies: []PolicyDecision{{Key: "a", Weight: 2, Denied: true}}})
+	r := runOn(t, timedLine(1, 0.5)+timedLine(1, 0.6), engine, RunOptions{})
 	got := r.Policies[0].Running
 	assert.FatalIf(t, got == nil || got.Peak != 4 || got.Limits != nil, "%+v", r.Policies[0])
 	tableSays(t, r, "policy p: 5 requests at once for each key\n", "at most 4 of one key")
@@ -139,7 +139,7 @@ func TestRun_running_of_policy(t *testing.T) {
 		commonLine(1):                     "policy p: the log has no durations, so that every request ends as it begins",
 		commonLine(1) + timedLine(2, 0.1): "policy p: without a duration in the log, so that they end as they begin: 1 request",
 	} {
-		r := runOn(t, log, engine, Options{})
+		r := runOn(t, log, engine, RunOptions{})
 		assert.ErrorIf(t, len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], want), "warnings %q, want %q", r.Warnings, want)
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
-// tally collects verdicts. Its memory grows with the number of clients.
+// tally collects decisions. Its memory grows with the number of clients.
 type tally struct {
 	result   Result
 	policies []policyTally
@@ -50,8 +51,8 @@ func newTally(policies []PolicyResult) *tally {
 	return t
 }
 
-// add collects the verdict on an entry's request.
-func (t *tally) add(e *accesslog.Entry, v *Verdict) {
+// add collects the decision about an entry's request.
+func (t *tally) add(e *accesslog.Entry, v *Decision) {
 	r := &t.result
 	if r.Requests == 0 {
 		r.First = instant(e.Time)
@@ -60,15 +61,15 @@ func (t *tally) add(e *accesslog.Entry, v *Verdict) {
 	r.Last = instant(e.Time)
 	denied := int64(0)
 	switch v.Outcome {
-	case Denied:
+	case limiter.OutcomeDenied:
 		denied = 1
-	case Exempt:
+	case limiter.OutcomeExempt:
 		r.Exempt++
-	case Unlimited:
+	case limiter.OutcomeUnlimited:
 		r.Unlimited++
-	case Rejected:
+	case limiter.OutcomeRejected:
 		r.Rejected++
-	case Unplayable:
+	case limiter.OutcomeUnplayable:
 		r.Unplayable++
 	}
 	r.Denied += denied
@@ -76,8 +77,8 @@ func (t *tally) add(e *accesslog.Entry, v *Verdict) {
 	t.addMinute(e.Time, denied)
 	place := t.timeline.at(e.Time)
 	count(&t.timeline.series[0][place], denied)
-	for i := range v.Decisions {
-		t.addDecision(e, place, &v.Decisions[i])
+	for i := range v.Policies {
+		t.addDecision(e, place, &v.Policies[i])
 	}
 }
 
@@ -109,7 +110,7 @@ func (t *tally) addMinute(micros, denied int64) {
 }
 
 // addDecision collects the decision of a policy.
-func (t *tally) addDecision(e *accesslog.Entry, place int, d *Decision) {
+func (t *tally) addDecision(e *accesslog.Entry, place int, d *PolicyDecision) {
 	p := &t.policies[d.Policy]
 	if d.EmptyKey {
 		p.result.EmptyKeys++

@@ -23,7 +23,7 @@ type Units struct {
 }
 
 // add adds a decision.
-func (u *Units) add(d *Decision) {
+func (u *Units) add(d *PolicyDecision) {
 	u.Offered = addUnits(u.Offered, d.Weight)
 	switch {
 	case d.Denied:

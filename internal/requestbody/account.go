@@ -60,7 +60,7 @@ func LimitFor(size int64) int64 { return size * shareDivisor }
 
 // charge takes bytes for a client's body. It returns [NoShare] or [NoRoom], and takes nothing, where they are too many,
 // else undecided.
-func (a *Account) charge(client string, bytes int64) Outcome {
+func (a *Account) charge(client string, bytes int64) ReadResult {
 	limit := a.limit.Load()
 	s := a.shares.Of(client)
 	s.mu.Lock()

@@ -14,7 +14,7 @@ func TestAccount(t *testing.T) {
 	for _, step := range []struct {
 		client string
 		bytes  int64
-		want   Outcome
+		want   ReadResult
 		held   int64
 	}{
 		{"a", share + 1, NoShare, 0},

@@ -44,7 +44,7 @@ func BenchmarkBody(b *testing.B) {
 					if form != "plain" {
 						reading := account.Read(w, r, client, bounds)
 						if len(reading.Bytes()) != size.bytes {
-							b.Fatal(reading.Outcome())
+							b.Fatal(reading.Result())
 						}
 					}
 					if n, _ := io.ReadFull(r.Body, into); n != size.bytes { // it ends

@@ -180,7 +180,7 @@ func (b *Body) copyTo(buffer []byte) {
 }
 
 // take takes what was read into room, and returns room for more. See [Body.room].
-func (b *Body) take(n int, end error, size int) (room []byte, outcome Outcome) {
+func (b *Body) take(n int, end error, size int) (room []byte, result ReadResult) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -195,16 +195,16 @@ func (b *Body) take(n int, end error, size int) (room []byte, outcome Outcome) {
 	return b.roomLocked(size)
 }
 
-// room returns where the next bytes belong, or the outcome if there need be none: at most so many that the body is one
+// room returns where the next bytes belong, or the result if there need be none: at most so many that the body is one
 // byte larger than the size. A buffer grows when a byte behind it has arrived, so that its room goes by what a client
 // has sent and not by what it announced.
-func (b *Body) room(size int) (room []byte, outcome Outcome) {
+func (b *Body) room(size int) (room []byte, result ReadResult) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.roomLocked(size)
 }
 
-func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
+func (b *Body) roomLocked(size int) (room []byte, result ReadResult) {
 	held, ended := b.unplayed(), b.end == io.EOF //nolint:errorlint // a wrapped one is no clean end
 	if held == 0 && b.end != nil {
 		b.free() // nothing is there to be played back
@@ -215,12 +215,12 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 	case ended && b.arrived == 0: // also closed: nothing was there to be lost
 		return nil, Absent
 	case b.closed:
-		return nil, outcomeOf(b.end)
+		return nil, resultOf(b.end)
 	case held > size:
 		return nil, TooLarge
 	case size > 0 && (b.beyond > 0 || b.end == nil && cap(b.buffer) == 0):
-		if outcome := b.grow(held, size); outcome != undecided {
-			return nil, outcome
+		if result := b.grow(held, size); result != undecided {
+			return nil, result
 		}
 	}
 	switch {
@@ -231,11 +231,11 @@ func (b *Body) roomLocked(size int) (room []byte, outcome Outcome) {
 	case ended:
 		return nil, Whole
 	}
-	return nil, outcomeOf(b.end)
+	return nil, resultOf(b.end)
 }
 
-// outcomeOf returns the outcome of a body that ended with an error, or was closed before.
-func outcomeOf(end error) Outcome {
+// resultOf returns the result of a body that ended with an error, or was closed before.
+func resultOf(end error) ReadResult {
 	switch {
 	case errors.Is(end, os.ErrDeadlineExceeded):
 		return TooSlow
@@ -246,37 +246,37 @@ func outcomeOf(end error) Outcome {
 }
 
 // grow makes room behind the bytes that are held, at most for a body of the size or of the announced length. It returns
-// an outcome if the account has none.
-func (b *Body) grow(held, size int) Outcome {
+// a result if the account has none.
+func (b *Body) grow(held, size int) ReadResult {
 	capacity := max(smallest, growth*held)
 	if announced := b.announced; announced >= int64(held) && announced < int64(capacity) {
 		capacity = int(announced)
 	}
 	capacity = min(capacity, size)
-	if outcome := b.charge(int64(capacity - cap(b.buffer))); outcome != undecided {
-		return outcome
+	if result := b.charge(int64(capacity - cap(b.buffer))); result != undecided {
+		return result
 	}
 	b.copyTo(make([]byte, 0, capacity))
 	return undecided
 }
 
 // charge has the account count so many bytes more of the buffer.
-func (b *Body) charge(more int64) Outcome {
+func (b *Body) charge(more int64) ReadResult {
 	if b.notices {
 		return undecided // it counts them already
 	}
 	if b.charged == 0 {
 		more += overhead
 	}
-	outcome := b.account.charge(b.client, more)
-	if outcome == undecided {
+	result := b.account.charge(b.client, more)
+	if result == undecided {
 		b.charged += more
 	}
-	return outcome
+	return result
 }
 
-// reading returns the reading of an outcome. A body that is whole has failed if the request has ended since.
-func (b *Body) reading(outcome Outcome) Reading {
+// reading returns the reading of a result. A body that is whole has failed if the request has ended since.
+func (b *Body) reading(result ReadResult) Reading {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.end
@@ -284,12 +284,12 @@ func (b *Body) reading(outcome Outcome) Reading {
 		err = b.closedError()
 	}
 	switch {
-	case outcome == Whole && b.closed:
-		return Reading{body: b, outcome: Failed, err: err}
-	case outcome == Whole:
-		return Reading{body: b, outcome: Whole, bytes: b.buffer[b.played:]}
-	case outcome == TooSlow, outcome == Failed:
-		return Reading{body: b, outcome: outcome, err: err}
+	case result == Whole && b.closed:
+		return Reading{body: b, result: Failed, err: err}
+	case result == Whole:
+		return Reading{body: b, result: Whole, bytes: b.buffer[b.played:]}
+	case result == TooSlow, result == Failed:
+		return Reading{body: b, result: result, err: err}
 	}
-	return Reading{body: b, outcome: outcome}
+	return Reading{body: b, result: result}
 }

@@ -97,7 +97,7 @@ func FuzzBody(f *testing.F) {
 				continue
 			}
 			got := account.Read(httptest.NewRecorder(), r, client, wide(size))
-			switch want := body[early:]; got.Outcome() {
+			switch want := body[early:]; got.Result() {
 			case requestbody.Whole:
 				same := bytes.Equal(got.Bytes(), want)
 				assert.ErrorIf(t, breaks || len(want) > size || !same, "%d bytes of %d are whole", len(got.Bytes()), len(want))
@@ -111,7 +111,7 @@ func FuzzBody(f *testing.F) {
 				isCut := !breaks && int64(length) < announced
 				assert.ErrorIf(t, !isCut && early == 0, "consumed with all of %d bytes", length)
 			default:
-				t.Errorf("got %v", got.Outcome())
+				t.Errorf("got %v", got.Result())
 			}
 			assert.ErrorIf(t, original.taken > early+max(first, second)+1, "%d bytes are taken", original.taken)
 			if i == 0 && ways&8 != 0 { // a handler between reads a part
@@ -143,13 +143,13 @@ func TestBody_close(t *testing.T) {
 	n, err := r.Body.Read(make([]byte, 5))
 	assert.ErrorIf(t, n != 0 || !errors.Is(err, http.ErrBodyReadAfterClose), "%d bytes, %v", n, err)
 	assert.ErrorIf(t, !bytes.Equal(reading.Bytes(), textOf(10)), "the bytes have changed")
-	assert.Equal(t, account.Read(httptest.NewRecorder(), r, client, wide(10)).Outcome(), requestbody.Consumed, "the outcome of another reading")
+	assert.Equal(t, account.Read(httptest.NewRecorder(), r, client, wide(10)).Result(), requestbody.Consumed, "the result of another reading")
 
 	r.Body, r.ContentLength = &pieces{length: 10, end: io.EOF}, -1
 	account.Read(httptest.NewRecorder(), r, client, wide(10))
 	assert.Must(t, r.Body.Close())
 	again := account.Read(httptest.NewRecorder(), r, client, wide(10))
-	assert.Equal(t, again.Outcome(), requestbody.Absent, "the outcome of another reading of no bytes")
+	assert.Equal(t, again.Result(), requestbody.Absent, "the result of another reading of no bytes")
 }
 
 // TestBody_consumed reads bodies of which a handler has read before, or one of no bytes.
@@ -161,7 +161,7 @@ func TestBody_consumed(t *testing.T) {
 		first     int // the size of the first reading; -1: none
 		between   int // bytes that a handler reads between the readings
 		length    int
-		want      requestbody.Outcome
+		want      requestbody.ReadResult
 	}{
 		"nothing":                          {whole, 0, whole, 0, whole, requestbody.Whole},
 		"a byte before":                    {whole, 1, -1, 0, whole, requestbody.Consumed},
@@ -188,7 +188,7 @@ func TestBody_consumed(t *testing.T) {
 			}
 			play(test.between)
 			got := account.Read(httptest.NewRecorder(), r, client, wide(whole))
-			assert.Equal(t, got.Outcome(), test.want, "the outcome")
+			assert.Equal(t, got.Result(), test.want, "the result")
 			assert.Equal(t, len(got.Bytes()) > 0, test.want == requestbody.Whole, "that bytes are read")
 		})
 	}
@@ -351,11 +351,11 @@ func TestBody_grows(t *testing.T) {
 // TestBody_largest has room for the largest body of a limit, and not for a byte more.
 func TestBody_largest(t *testing.T) {
 	for _, limit := range []int64{1 << 20, 3<<20 + 5} {
-		for more, want := range []requestbody.Outcome{requestbody.Whole, requestbody.NoShare} {
+		for more, want := range []requestbody.ReadResult{requestbody.Whole, requestbody.NoShare} {
 			account, body := requestbody.NewAccount(limit), textOf(int(requestbody.LargestBody(limit))+more)
 			r, end := newRequest(&pieces{left: body, length: 1000, end: io.EOF}, -1)
 			got := account.Read(httptest.NewRecorder(), r, client, wide(len(body)))
-			assert.Equal(t, got.Outcome(), want, "the outcome for %d bytes with room for %d", len(body), limit)
+			assert.Equal(t, got.Result(), want, "the result for %d bytes with room for %d", len(body), limit)
 			end()
 			checkGivenBack(t, account)
 		}
@@ -366,7 +366,7 @@ func TestBody_largest(t *testing.T) {
 func TestBody_noRoom(t *testing.T) {
 	for _, test := range []struct {
 		limit int64
-		want  requestbody.Outcome
+		want  requestbody.ReadResult
 	}{
 		{100, requestbody.NoShare},
 		{8 * 2000, requestbody.NoShare},
@@ -378,7 +378,7 @@ func TestBody_noRoom(t *testing.T) {
 				r, end := newRequest(&pieces{left: textOf(19700), length: 19700, end: io.EOF}, 19700)
 				t.Cleanup(end)
 				got := account.Read(httptest.NewRecorder(), r, other, wide(19700))
-				assert.Equal(t, got.Outcome(), requestbody.Whole, "the outcome of %s", other)
+				assert.Equal(t, got.Result(), requestbody.Whole, "the result of %s", other)
 			}
 			account.SetLimit(account.Held() + 2000)
 			assert.ErrorIf(t, account.Held()/7 < 19700, "%d bytes are held", account.Held())
@@ -386,8 +386,8 @@ func TestBody_noRoom(t *testing.T) {
 		held, body := account.Held(), textOf(3000)
 		r, end := newRequest(&pieces{left: body, length: 100, end: io.EOF}, -1)
 		reading := account.Read(httptest.NewRecorder(), r, client, wide(3000))
-		assert.Equal(t, reading.Outcome(), test.want, "the outcome with room for %d", test.limit)
-		assert.Equal(t, reading.Outcome().Status(), http.StatusServiceUnavailable, "the status")
+		assert.Equal(t, reading.Result(), test.want, "the result with room for %d", test.limit)
+		assert.Equal(t, reading.Result().Status(), http.StatusServiceUnavailable, "the status")
 		rest, err := play(r.Body, 500)
 		assert.ErrorIf(t, !errors.Is(err, io.EOF) || !bytes.Equal(rest, body), "%d bytes are played, %v", len(rest), err)
 		assert.Equal(t, account.Held(), held, "held")
@@ -405,9 +405,9 @@ func TestBody_noProgress(t *testing.T) {
 	checkFailure(t, account.Read(httptest.NewRecorder(), r, client, requestbody.Bounds{Size: 10}), requestbody.TooSlow, os.ErrDeadlineExceeded)
 }
 
-func checkFailure(t *testing.T, got requestbody.Reading, outcome requestbody.Outcome, err error) {
+func checkFailure(t *testing.T, got requestbody.Reading, result requestbody.ReadResult, err error) {
 	t.Helper()
-	assert.Equal(t, got.Outcome(), outcome, "the outcome")
+	assert.Equal(t, got.Result(), result, "the result")
 	assert.ErrorIf(t, !errors.Is(got.Err(), err) || got.Bytes() != nil, "got %v and %d bytes, want %v", got.Err(), len(got.Bytes()), err)
 }
 
@@ -443,7 +443,7 @@ func TestBody_againAtOnce(t *testing.T) {
 		handlers.Go(end)
 		handlers.Go(func() {
 			got := account.Read(httptest.NewRecorder(), r, client, wide(6000))
-			if got.Outcome() == requestbody.Whole {
+			if got.Result() == requestbody.Whole {
 				assert.ErrorIf(t, !bytes.Equal(got.Bytes(), body), "%d bytes are whole", len(got.Bytes()))
 			} else {
 				checkFailure(t, got, requestbody.Failed, http.ErrBodyReadAfterClose)
@@ -454,13 +454,13 @@ func TestBody_againAtOnce(t *testing.T) {
 	}
 }
 
-// TestOutcome_status has a status for what is refused because of the outcome alone.
+// TestOutcome_status has a status for what is refused because of the result alone.
 func TestOutcome_status(t *testing.T) {
-	for outcome, want := range map[requestbody.Outcome]int{
+	for result, want := range map[requestbody.ReadResult]int{
 		requestbody.Absent: 0, requestbody.Streamed: 0, requestbody.Whole: 0, requestbody.Failed: 0,
 		requestbody.TooLarge: 413, requestbody.TooSlow: 408, requestbody.NoRoom: 503, requestbody.NoShare: 503,
 	} {
-		assert.Equal(t, outcome.Status(), want, "the status of %d", outcome)
+		assert.Equal(t, result.Status(), want, "the status of %d", result)
 	}
 	assert.Equal(t, requestbody.RetryAfter, time.Second, "the wait")
 }

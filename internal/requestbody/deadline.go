@@ -70,15 +70,15 @@ func (d *deadline) endedRead() bool { return d.timer != nil && d.hasPassed() }
 
 // restore puts back the deadline from before. After the body's end Caddy has none: net/http waits for the end of the
 // connection meanwhile, and a deadline that passes would end the request.
-func (d *deadline) restore(outcome Outcome) {
+func (d *deadline) restore(result ReadResult) {
 	switch {
 	case d.timer != nil:
 		d.timer.Stop()
-	case outcome == TooSlow:
+	case result == TooSlow:
 		// The deadline stays, so that the server does not wait for the rest of the body before it answers.
 	case d.idle != nil:
 		_ = d.idle.SetReadDeadline(time.Time{}) // one that was set can be set again
-		if (outcome == Whole || outcome == Absent) && !d.idle.Deadline.HardDeadline.IsZero() {
+		if (result == Whole || result == Absent) && !d.idle.Deadline.HardDeadline.IsZero() {
 			_ = d.idle.Ctrl.SetReadDeadline(time.Time{})
 		}
 	case d.writer != nil:

@@ -81,9 +81,9 @@ func TestDeadline_slow(t *testing.T) {
 				}
 				reading := account.Read(writer, r, client, requestbody.Bounds{Size: 1000, Within: within})
 				took <- time.Since(begin)
-				assert.Equal(t, reading.Outcome(), requestbody.TooSlow, "the outcome")
+				assert.Equal(t, reading.Result(), requestbody.TooSlow, "the result")
 				assert.ErrorIf(t, reading.Err() == nil, "no error")
-				return caddyhttp.Error(reading.Outcome().Status(), reading.Err())
+				return caddyhttp.Error(reading.Result().Status(), reading.Err())
 			})
 			scheme := "http://"
 			if test.server == theSite.tls || test.server == theSite.bareTLS {
@@ -162,7 +162,7 @@ func TestDeadline_server(t *testing.T) {
 			atOnce.run(t, version+"/"+address, func(t *testing.T) {
 				account := requestbody.NewAccount(room)
 				first := reader(t, account, wide(400), func(got requestbody.Reading) {
-					assert.Equal(t, got.Outcome(), requestbody.TooLarge, "the outcome")
+					assert.Equal(t, got.Result(), requestbody.TooLarge, "the result")
 				})
 				u := startUpload(t.Context(), version, "http://"+address+"/digest", -1, http.Header{"X-First": {first}})
 				defer u.Close() //nolint:errcheck // of a pipe
@@ -185,7 +185,7 @@ func TestDeadline_trickle(t *testing.T) {
 			account := requestbody.NewAccount(room)
 			first := register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 				reading := account.Read(hidden{w}, r, client, requestbody.Bounds{Size: 1 << 20, Within: 100 * time.Millisecond})
-				assert.Equal(t, reading.Outcome(), requestbody.TooSlow, "the outcome")
+				assert.Equal(t, reading.Result(), requestbody.TooSlow, "the result")
 				return next.ServeHTTP(w, r)
 			})
 			u := startUpload(t.Context(), version, theSite.url(version, "/digest"), -1, http.Header{"X-First": {first}})

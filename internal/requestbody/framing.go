@@ -12,9 +12,9 @@ func MayHave(r *http.Request) bool {
 	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0
 }
 
-// outcomeOfHead returns the outcome of a request whose head says that nothing can be read, else undecided. Caddy wraps
+// resultOfHead returns the result of a request whose head says that nothing can be read, else undecided. Caddy wraps
 // the body also where there is none, so that the length decides; without a length there may be a body, also of no bytes.
-func outcomeOfHead(r *http.Request, size int64) Outcome {
+func resultOfHead(r *http.Request, size int64) ReadResult {
 	switch {
 	case !MayHave(r):
 		return Absent

@@ -56,9 +56,9 @@ func TestHostile_largeUpload(t *testing.T) {
 					body := &counted{ReadCloser: r.Body}
 					r.Body = body
 					reading := account.Read(w, r, client, wide(size))
-					assert.Equal(t, reading.Outcome(), requestbody.TooLarge, "the outcome")
+					assert.Equal(t, reading.Result(), requestbody.TooLarge, "the result")
 					taken <- body.bytes
-					w.WriteHeader(reading.Outcome().Status())
+					w.WriteHeader(reading.Result().Status())
 					_, err := io.WriteString(w, answer)
 					return err
 				})
@@ -100,11 +100,11 @@ func stalled(t *testing.T, count int, name string, announced, sent int) {
 // for the byte, the requests of another address are answered. Once the clients have left, nothing is held.
 func TestHostile_onebyteShort(t *testing.T) {
 	const size, count, room = 128 << 10, 1000, 15 // with what a body takes beside its bytes, 16 are too many
-	account, outcomes := requestbody.NewAccount(16<<20), make(chan requestbody.Outcome, count)
+	account, results := requestbody.NewAccount(16<<20), make(chan requestbody.ReadResult, count)
 	attack := register(t, func(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 		reading := account.Read(w, r, "198.51.100.0/24", requestbody.Bounds{Size: size, Within: time.Hour})
-		outcomes <- reading.Outcome()
-		if status := reading.Outcome().Status(); status != 0 {
+		results <- reading.Result()
+		if status := reading.Result().Status(); status != 0 {
 			return caddyhttp.Error(status, errors.New("refused"))
 		}
 		return nil
@@ -112,11 +112,11 @@ func TestHostile_onebyteShort(t *testing.T) {
 	t.Run("attack", func(t *testing.T) {
 		stalled(t, count, attack, size, size-1)
 		for range count - room {
-			assert.Equal(t, <-outcomes, requestbody.NoShare, "the outcome")
+			assert.Equal(t, <-results, requestbody.NoShare, "the result")
 		}
 		assert.ErrorIf(t, account.Held() > 2<<20, "the address holds %d bytes", account.Held())
 		login := reader(t, account, wide(size), func(got requestbody.Reading) {
-			assert.Equal(t, got.Outcome(), requestbody.Whole, "the outcome for another address")
+			assert.Equal(t, got.Result(), requestbody.Whole, "the result for another address")
 		})
 		for _, version := range versions {
 			q := request{version: version, url: theSite.url(version, "/digest"), body: textOf(200), header: http.Header{"X-First": {login}}}
@@ -126,9 +126,9 @@ func TestHostile_onebyteShort(t *testing.T) {
 	})
 	checkGivenBack(t, account)
 	for range room { // those that waited, and others that were refused
-		outcome := <-outcomes
-		left := outcome == requestbody.Failed || outcome == requestbody.NoShare
-		assert.ErrorIf(t, !left, "the outcome is %d", outcome)
+		result := <-results
+		left := result == requestbody.Failed || result == requestbody.NoShare
+		assert.ErrorIf(t, !left, "the result is %d", result)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestReadToNotice(t *testing.T) {
 	for _, test := range []struct {
 		what         string
 		length, told int64 // of the body, and as the request tells it
-		want         requestbody.Outcome
+		want         requestbody.ReadResult
 	}{
 		{"the first", 19000, 19000, requestbody.Whole},
 		{"the second", 19000, 19000, requestbody.Whole},
@@ -34,7 +34,7 @@ func TestReadToNotice(t *testing.T) {
 		r, end := newRequest(original, test.told)
 		t.Cleanup(end)
 		got := account.ReadToNotice(httptest.NewRecorder(), r, wide(size))
-		assert.Equal(t, got.Outcome(), test.want, "the outcome of %s", test.what)
+		assert.Equal(t, got.Result(), test.want, "the result of %s", test.what)
 		if test.want == requestbody.Whole {
 			held = append(held, r.Body)
 			continue
@@ -45,7 +45,7 @@ func TestReadToNotice(t *testing.T) {
 	for _, other := range []string{client, "b", "c", "d", "e"} { // a share of each
 		r, end := newRequest(&pieces{left: textOf(size), length: 1000, end: io.EOF}, size)
 		t.Cleanup(end)
-		assert.Equal(t, account.Read(httptest.NewRecorder(), r, other, wide(size)).Outcome(), requestbody.Whole, "the outcome for %s's values", other)
+		assert.Equal(t, account.Read(httptest.NewRecorder(), r, other, wide(size)).Result(), requestbody.Whole, "the result for %s's values", other)
 		held = append(held, r.Body)
 	}
 	for _, body := range held {
@@ -60,11 +60,11 @@ func TestReadToNotice_fullAccount(t *testing.T) {
 	account := requestbody.NewAccount(room)
 	r, end := newRequest(&pieces{left: textOf(20000), length: 1000, end: io.EOF}, 20000)
 	t.Cleanup(end)
-	assert.Equal(t, account.Read(httptest.NewRecorder(), r, client, wide(20000)).Outcome(), requestbody.Whole, "the outcome for values")
+	assert.Equal(t, account.Read(httptest.NewRecorder(), r, client, wide(20000)).Result(), requestbody.Whole, "the result for values")
 	account.SetLimit(account.Held() + 1000)
-	for length, want := range map[int64]requestbody.Outcome{1000: requestbody.NoRoom, 700: requestbody.Whole} {
+	for length, want := range map[int64]requestbody.ReadResult{1000: requestbody.NoRoom, 700: requestbody.Whole} {
 		r, end := newRequest(&pieces{left: textOf(int(length)), length: 1000, end: io.EOF}, length)
-		assert.Equal(t, account.ReadToNotice(httptest.NewRecorder(), r, wide(20000)).Outcome(), want, "the outcome for %d bytes", length)
+		assert.Equal(t, account.ReadToNotice(httptest.NewRecorder(), r, wide(20000)).Result(), want, "the result for %d bytes", length)
 		end()
 		assert.Retry(t, "the body is given back", func() (again bool, seen any) { return account.Held() > 20256, account.Held() })
 	}
@@ -76,12 +76,12 @@ func TestReadToNotice_stalled(t *testing.T) {
 	account := requestbody.NewAccount(room)
 	reading, writing := io.Pipe()
 	r, end := newRequest(reading, size)
-	outcome := make(chan requestbody.Outcome, 1)
-	go func() { outcome <- account.ReadToNotice(httptest.NewRecorder(), r, wide(size)).Outcome() }()
+	result := make(chan requestbody.ReadResult, 1)
+	go func() { result <- account.ReadToNotice(httptest.NewRecorder(), r, wide(size)).Result() }()
 	assert.NoError(writing.Write(textOf(3000)))(t)
 	assert.Equal(t, account.Held(), size+256, "held")
 	assert.Must(t, writing.CloseWithError(errBroken))
-	assert.Equal(t, <-outcome, requestbody.Failed, "the outcome")
+	assert.Equal(t, <-result, requestbody.Failed, "the result")
 	assert.Equal(t, account.Held(), size+256, "held for error routes")
 	end()
 	checkGivenBack(t, account)

@@ -40,38 +40,38 @@ func (a *Account) Read(w http.ResponseWriter, r *http.Request, client string, bo
 // ReadAhead is [Account.Read] for a caller that calls [Body.EndWith] when its handlers behind have returned. Most have
 // read the body to its end by then, so that nothing is left that the request's end has to be waited for.
 func (a *Account) ReadAhead(w http.ResponseWriter, r *http.Request, client string, bounds Bounds) Reading {
-	if outcome := outcomeOfHead(r, int64(bounds.Size)); outcome != undecided {
-		return Reading{outcome: outcome}
+	if result := resultOfHead(r, int64(bounds.Size)); result != undecided {
+		return Reading{result: result}
 	}
 	b, known := r.Body.(*Body)
 	if !known {
 		b = &Body{original: r.Body, announced: r.ContentLength, account: a, client: client}
 		r.Body = b
 	}
-	room, outcome := b.room(bounds.Size)
-	if outcome == undecided {
-		outcome = b.readFrom(w, r, room, bounds)
-		if len(r.Trailer) > 0 && outcome == Whole {
+	room, result := b.room(bounds.Size)
+	if result == undecided {
+		result = b.readFrom(w, r, room, bounds)
+		if len(r.Trailer) > 0 && result == Whole {
 			dropFraming(r.Trailer)
 		}
 	}
-	return b.reading(outcome)
+	return b.reading(result)
 }
 
 // ReadToNotice reads the body of a request by HTTP/1.1 that has to wait, as [Account.Read] does: net/http notices that a client
-// leaves only behind the body's end. No limit needs the body so far, and it is left alone, with the outcome [NoRoom], where
+// leaves only behind the body's end. No limit needs the body so far, and it is left alone, with the result [NoRoom], where
 // its length is unknown, or does not fit into what is left of a quarter of the account. The quarter has the length at once: a
 // body that has begun to be read never lacks room. One that this package has read of before is left as it is.
 func (a *Account) ReadToNotice(w http.ResponseWriter, r *http.Request, bounds Bounds) Reading {
-	if outcome := outcomeOfHead(r, int64(bounds.Size)); outcome != undecided {
-		return Reading{outcome: outcome}
+	if result := resultOfHead(r, int64(bounds.Size)); result != undecided {
+		return Reading{result: result}
 	}
 	if b, known := r.Body.(*Body); known {
-		return Reading{body: b, outcome: Consumed}
+		return Reading{body: b, result: Consumed}
 	}
 	bytes := overhead + r.ContentLength
 	if r.ContentLength < 0 || !a.chargeToNotice(bytes) {
-		return Reading{outcome: NoRoom}
+		return Reading{result: NoRoom}
 	}
 	r.Body = &Body{original: r.Body, announced: r.ContentLength, account: a, notices: true, charged: bytes}
 	reading := a.ReadAhead(w, r, "", bounds) // not by Read: a frame more may double the stack while a client stalls
@@ -79,22 +79,22 @@ func (a *Account) ReadToNotice(w http.ResponseWriter, r *http.Request, bounds Bo
 	return reading
 }
 
-// readFrom reads the body until its outcome is known, or the time is over.
-func (b *Body) readFrom(w http.ResponseWriter, r *http.Request, room []byte, bounds Bounds) (outcome Outcome) {
+// readFrom reads the body until its result is known, or the time is over.
+func (b *Body) readFrom(w http.ResponseWriter, r *http.Request, room []byte, bounds Bounds) (result ReadResult) {
 	limit := setDeadline(w, r, b.original, bounds.Within)
 	defer func() {
-		if outcome == undecided { // the original body panics
+		if result == undecided { // the original body panics
 			b.EndWith(r.Context())
 		}
 	}()
-	outcome = b.fill(room, bounds.Size, &limit)
-	limit.restore(outcome)
-	return outcome
+	result = b.fill(room, bounds.Size, &limit)
+	limit.restore(result)
+	return result
 }
 
-// fill reads the body until its outcome is known.
-func (b *Body) fill(room []byte, size int, limit *deadline) (outcome Outcome) {
-	for empty := 0; outcome == undecided; {
+// fill reads the body until its result is known.
+func (b *Body) fill(room []byte, size int, limit *deadline) (result ReadResult) {
+	for empty := 0; result == undecided; {
 		n, err := b.original.Read(room)
 		switch {
 		case err == io.EOF:
@@ -107,7 +107,7 @@ func (b *Body) fill(room []byte, size int, limit *deadline) (outcome Outcome) {
 				err = io.ErrNoProgress
 			}
 		}
-		room, outcome = b.take(n, err, size)
+		room, result = b.take(n, err, size)
 	}
-	return outcome
+	return result
 }

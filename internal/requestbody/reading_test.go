@@ -36,7 +36,7 @@ func reader(t testing.TB, a *requestbody.Account, bounds requestbody.Bounds, che
 	return register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 		reading := a.Read(w, r, client, bounds)
 		check(reading)
-		if status := reading.Outcome().Status(); status != 0 && r.Header.Get("X-Refuse") != "" {
+		if status := reading.Result().Status(); status != 0 && r.Header.Get("X-Refuse") != "" {
 			return caddyhttp.Error(status, errors.New("refused"))
 		}
 		return next.ServeHTTP(w, r)
@@ -53,7 +53,7 @@ func checkReading(t testing.TB, got requestbody.Reading, body []byte, size int) 
 	case len(body) > size:
 		want = requestbody.TooLarge
 	}
-	assert.Equal(t, got.Outcome(), want, "the outcome for %d of %d bytes", len(body), size)
+	assert.Equal(t, got.Result(), want, "the result for %d of %d bytes", len(body), size)
 	if want == requestbody.Whole {
 		assert.ErrorIf(t, !bytes.Equal(got.Bytes(), body), "%d bytes were read that differ", len(got.Bytes()))
 	} else {
@@ -122,7 +122,7 @@ func TestRead_none(t *testing.T) {
 	for name, test := range map[string]struct {
 		header http.Header
 		size   int
-		want   requestbody.Outcome
+		want   requestbody.ReadResult
 	}{
 		"upgrade":          {http.Header{"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"other"}}, 100, requestbody.Streamed},
 		"no upgrade":       {http.Header{"Upgrade": {"other"}}, 100, requestbody.Whole},
@@ -137,7 +137,7 @@ func TestRead_none(t *testing.T) {
 			test.header.Set("X-First", register(t, func(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 				before := r.Body
 				reading := account.Read(w, r, client, wide(test.size))
-				assert.Equal(t, reading.Outcome(), test.want, "the outcome")
+				assert.Equal(t, reading.Result(), test.want, "the result")
 				assert.ErrorIf(t, test.want != requestbody.Whole && (r.Body != before || account.Held() != 0), "the body was touched")
 				return next.ServeHTTP(w, r)
 			}))
@@ -212,7 +212,7 @@ func TestRead_limited(t *testing.T) {
 			account := requestbody.NewAccount(room)
 			first := reader(t, account, wide(1000), func(got requestbody.Reading) {
 				var failure caddyhttp.HandlerError
-				assert.Equal(t, got.Outcome(), requestbody.Failed, "the outcome")
+				assert.Equal(t, got.Result(), requestbody.Failed, "the result")
 				isTooLarge := errors.As(got.Err(), &failure) && failure.StatusCode == http.StatusRequestEntityTooLarge
 				assert.ErrorIf(t, !isTooLarge, "the error is %v", got.Err())
 			})
@@ -279,8 +279,8 @@ func TestRead_clientLeaves(t *testing.T) {
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			account := requestbody.NewAccount(room)
-			outcomes := make(chan requestbody.Reading, 1)
-			first := reader(t, account, wide(1000), func(got requestbody.Reading) { outcomes <- got })
+			results := make(chan requestbody.Reading, 1)
+			first := reader(t, account, wide(1000), func(got requestbody.Reading) { results <- got })
 			reading, writing := io.Pipe()
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
@@ -294,8 +294,8 @@ func TestRead_clientLeaves(t *testing.T) {
 			assert.Retry(t, "the body's beginning is read", func() (again bool, seen any) { return account.Held() == 0, account.Held() })
 			leave()
 			assert.Must(t, writing.CloseWithError(io.ErrClosedPipe)) // the client of HTTP/1.1 waits for its body
-			got := <-outcomes
-			assert.ErrorIf(t, got.Outcome() != requestbody.Failed || got.Err() == nil, "got %v, %v", got.Outcome(), got.Err())
+			got := <-results
+			assert.ErrorIf(t, got.Result() != requestbody.Failed || got.Err() == nil, "got %v, %v", got.Result(), got.Err())
 			sender.Wait()
 			checkGivenBack(t, account)
 		})
@@ -328,7 +328,7 @@ func TestRead_clientHalfCloses(t *testing.T) {
 func TestRead_brokenFraming(t *testing.T) {
 	account := requestbody.NewAccount(room)
 	first := reader(t, account, wide(1000), func(got requestbody.Reading) {
-		assert.ErrorIf(t, got.Outcome() != requestbody.Failed || got.Err() == nil, "got %v, %v", got.Outcome(), got.Err())
+		assert.ErrorIf(t, got.Result() != requestbody.Failed || got.Err() == nil, "got %v, %v", got.Result(), got.Err())
 	})
 	c := assert.NoError(net.Dial("tcp", theSite.plain))(t)
 	defer c.Close() //nolint:errcheck // all is read
@@ -365,7 +365,7 @@ func TestRead_heads(t *testing.T) {
 		method string
 		body   io.ReadCloser
 		length int64
-		want   requestbody.Outcome
+		want   requestbody.ReadResult
 	}{
 		"no reader":             {http.MethodPost, nil, -1, requestbody.Absent},
 		"no body":               {http.MethodPost, http.NoBody, -1, requestbody.Absent},
@@ -381,7 +381,7 @@ func TestRead_heads(t *testing.T) {
 			defer end()
 			r.Method = test.method
 			got := account.Read(httptest.NewRecorder(), r, client, wide(100))
-			assert.Equal(t, got.Outcome(), test.want, "the outcome")
+			assert.Equal(t, got.Result(), test.want, "the result")
 			end()
 			checkGivenBack(t, account)
 		})

@@ -14,7 +14,7 @@ import (
 // login is what a credential of Basic (RFC 7617) says. Both texts are folded.
 type login struct {
 	user, password string
-	reason         bodyvalue.Reason // why frameworks may read different ones
+	reason         bodyvalue.UnreadableReason // why frameworks may read different ones
 }
 
 // basic reads a credential of Basic. Unused bits of its last letter are ignored, as nearly all do; any other text that is

@@ -40,7 +40,7 @@ type encoding struct {
 	cuts    string // bytes that some servers cut at, also where they are percent-encoded
 	outer   string // bytes that some servers drop at the ends
 	plus    bool   // a percent-encoded "+" is a blank too, since some servers take a plain one for itself
-	reason  bodyvalue.Reason
+	reason  bodyvalue.UnreadableReason
 }
 
 var (

@@ -15,7 +15,7 @@ func Host(host string) bodyvalue.Value {
 }
 
 // valueOf returns a value that is unreadable for a reason, absent if the text is empty, or the text.
-func valueOf(text string, reason bodyvalue.Reason) bodyvalue.Value {
+func valueOf(text string, reason bodyvalue.UnreadableReason) bodyvalue.Value {
 	if reason != bodyvalue.ReasonNone || text == "" {
 		return bodyvalue.Unreadable(reason)
 	}
@@ -39,7 +39,7 @@ func HostPort(host string, isTLS bool) bodyvalue.Value {
 }
 
 // splitHost returns the name and the port of a Host header. The port has no leading zeros.
-func splitHost(host string) (name, port string, reason bodyvalue.Reason) {
+func splitHost(host string) (name, port string, reason bodyvalue.UnreadableReason) {
 	if host == "" {
 		return "", "", bodyvalue.ReasonNone
 	}
@@ -80,7 +80,7 @@ func splitHost(host string) (name, port string, reason bodyvalue.Reason) {
 }
 
 // ipv6 returns an address of IPv6 without brackets, as the value of a host is.
-func ipv6(host string) (name, port string, reason bodyvalue.Reason) {
+func ipv6(host string) (name, port string, reason bodyvalue.UnreadableReason) {
 	if address, err := netip.ParseAddr(host); err == nil && address.Is6() && address.Zone() == "" {
 		return address.String(), "", bodyvalue.ReasonNone
 	}

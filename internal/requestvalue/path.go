@@ -60,7 +60,7 @@ func isPlainPath(path string) bool {
 }
 
 // appendSegments appends the segments of a path, each behind a slash, as they are compared.
-func appendSegments(to []byte, path string) ([]byte, bodyvalue.Reason) {
+func appendSegments(to []byte, path string) ([]byte, bodyvalue.UnreadableReason) {
 	switch {
 	case path[0] != '/':
 		return to, bodyvalue.ReasonPath

@@ -34,7 +34,7 @@ func Header(fields []string) bodyvalue.Value {
 
 // single returns the text of the one field of a header, without blanks at its ends. An empty text is absent, or unreadable
 // for the reason.
-func single(fields []string) (text string, reason bodyvalue.Reason) {
+func single(fields []string) (text string, reason bodyvalue.UnreadableReason) {
 	switch len(fields) {
 	case 0:
 		return "", bodyvalue.ReasonNone

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -17,20 +16,15 @@ const (
 	maxErrorStatus = 599
 )
 
-// ErrorRoutes says whether an error route of a server can answer what a request is refused with. What can be known of
-// the routes is decided once for each server and status, and for a request only whether its host is that of a route. The zero
-// value is ready. ErrorRoutes are safe for concurrent use.
-type ErrorRoutes struct {
-	decided sync.Map // of *errorPathsByStatus, by *caddyhttp.Server
-}
-
 // errorPathsByStatus are the paths of errors through a server's error routes, by status. Nil: not decided so far.
 type errorPathsByStatus [maxErrorStatus - minErrorStatus + 1]atomic.Pointer[[]errorPath]
 
 // CanHandle reports whether an error route of a request's server can answer an error of a status. Routes do so for
 // the hosts that they match, and for the statuses that handle_errors names. Whatever else they match by, they may
 // match. So may those around named routes, which are not seen from within.
-func (s *ErrorRoutes) CanHandle(r *http.Request, status int) bool {
+//
+// What can be known of the routes is decided once for each status, and for a request only whether its host is that of a route.
+func (t *Trees) CanHandle(r *http.Request, status int) bool {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	switch {
 	case !ok || server == nil || len(server.NamedRoutes) > 0:
@@ -40,7 +34,7 @@ func (s *ErrorRoutes) CanHandle(r *http.Request, status int) bool {
 	case status < minErrorStatus || status > maxErrorStatus:
 		return true
 	}
-	for _, p := range s.paths(server, status) {
+	for _, p := range t.of(server).errorPathsOf(status) {
 		if p.isOf(r) {
 			return p.answers
 		}
@@ -48,21 +42,17 @@ func (s *ErrorRoutes) CanHandle(r *http.Request, status int) bool {
 	return false
 }
 
-// paths returns the paths of errors of a status through a server's error routes.
-func (s *ErrorRoutes) paths(server *caddyhttp.Server, status int) []errorPath {
-	decided, found := s.decided.Load(server)
-	if !found {
-		decided, _ = s.decided.LoadOrStore(server, new(errorPathsByStatus))
-	}
-	all, ok := decided.(*errorPathsByStatus)
-	if !ok {
-		return nil
-	}
-	kept := &all[status-minErrorStatus]
+// errorPathsOf returns the paths of errors of a status through the server's error routes. Behind the last one that answers
+// there is nothing to decide.
+func (t *Tree) errorPathsOf(status int) []errorPath {
+	kept := &t.errorPaths[status-minErrorStatus]
 	if paths := kept.Load(); paths != nil {
 		return *paths
 	}
-	paths := errorPathsOf(server.Errors.Routes, status)
+	paths := pathsThrough(listFor(onErrors, t.lists), errorCondition{certain: true}, status)
+	for len(paths) > 0 && !paths[len(paths)-1].answers {
+		paths = paths[:len(paths)-1]
+	}
 	kept.Store(&paths)
 	return paths
 }
@@ -83,22 +73,13 @@ func (p *errorPath) isOf(r *http.Request) bool {
 	return true
 }
 
-// errorPathsOf returns the paths of errors of a status through routes. Behind the last one that answers there is nothing
-// to decide.
-func errorPathsOf(routes caddyhttp.RouteList, status int) []errorPath {
-	paths := pathsThrough(routes, errorCondition{certain: true}, status)
-	for len(paths) > 0 && !paths[len(paths)-1].answers {
-		paths = paths[:len(paths)-1]
-	}
-	return paths
-}
-
 // pathsThrough returns the paths through routes that errors come to under a condition.
-func pathsThrough(routes caddyhttp.RouteList, around errorCondition, status int) (paths []errorPath) {
-	for i := range routes {
-		for _, inside := range around.and(routes[i].MatcherSets, status) {
-			paths = append(paths, pathsWithin(routes[i].Handlers, inside, status)...)
-			if routes[i].Terminal && inside.certain {
+func pathsThrough(l *list, around errorCondition, status int) (paths []errorPath) {
+	for i := range l.routes {
+		r := &l.routes[i]
+		for _, inside := range around.and(r.matchers, status) {
+			paths = append(paths, pathsWithin(r.handlers, inside, status)...)
+			if r.terminal && inside.certain {
 				paths = append(paths, errorPath{hosts: inside.hosts})
 			}
 		}
@@ -107,13 +88,13 @@ func pathsThrough(routes caddyhttp.RouteList, around errorCondition, status int)
 }
 
 // pathsWithin returns the paths through a route's handlers. Any handler but a subroute may answer.
-func pathsWithin(handlers []caddyhttp.MiddlewareHandler, around errorCondition, status int) (paths []errorPath) {
-	for _, handler := range handlers {
-		subroute, ok := handler.(*caddyhttp.Subroute)
-		if !ok {
+func pathsWithin(handlers []handler, around errorCondition, status int) (paths []errorPath) {
+	for i := range handlers {
+		h := &handlers[i]
+		if h.Name != "subroute" {
 			return []errorPath{{hosts: around.hosts, answers: true}}
 		}
-		paths = append(paths, pathsThrough(subroute.Routes, around, status)...)
+		paths = append(paths, pathsThrough(h.next(), around, status)...)
 	}
 	return paths
 }

@@ -97,10 +97,10 @@ func TestErrorRoutes_sites(t *testing.T) {
 		"a named route":  {"&(sorry) { respond sorry } :80 { invoke sorry }", "a.example 429", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, servers := adapt(t, unfolded.Replace(test.sites)), new(ErrorRoutes)
+			server, trees := adapt(t, unfolded.Replace(test.sites)), new(Trees)
 			for range 2 { // decided, and as it was decided
-				checkRequests(t, servers, server, test.can, true)
-				checkRequests(t, servers, server, test.cannot, false)
+				checkRequests(t, trees, server, test.can, true)
+				checkRequests(t, trees, server, test.cannot, false)
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func TestErrorRoutes_sites(t *testing.T) {
 var unfolded = strings.NewReplacer(" { ", " {\n", "; ", "\n", " }", "\n}\n")
 
 // checkRequests checks whether errors of hosts and statuses, with commas between, can be handled.
-func checkRequests(t *testing.T, servers *ErrorRoutes, server *caddyhttp.Server, requests string, want bool) {
+func checkRequests(t *testing.T, trees *Trees, server *caddyhttp.Server, requests string, want bool) {
 	t.Helper()
 	for request := range strings.SplitSeq(requests, ", ") {
 		host, code, found := strings.Cut(request, " ")
@@ -119,34 +119,34 @@ func checkRequests(t *testing.T, servers *ErrorRoutes, server *caddyhttp.Server,
 		}
 		status := assert.NoError(strconv.Atoi(code))(t)
 		r, _ := newRequest(server, host, "/")
-		assert.Equal(t, servers.CanHandle(r, status), want, "%s can be handled", request)
+		assert.Equal(t, trees.CanHandle(r, status), want, "%s can be handled", request)
 	}
 }
 
 // TestErrorRoutes_withoutServer is a request that no server of Caddy serves.
 func TestErrorRoutes_withoutServer(t *testing.T) {
-	servers := new(ErrorRoutes)
-	assert.Equal(t, servers.CanHandle(httptest.NewRequest(http.MethodGet, "/", nil), 429), true, "an error can be handled")
+	trees := new(Trees)
+	assert.Equal(t, trees.CanHandle(httptest.NewRequest(http.MethodGet, "/", nil), 429), true, "an error can be handled")
 	r, _ := newRequest(&caddyhttp.Server{}, "a.example", "/")
-	assert.Equal(t, servers.CanHandle(r, 429), false, "an error can be handled without error routes")
+	assert.Equal(t, trees.CanHandle(r, 429), false, "an error can be handled without error routes")
 }
 
 // TestErrorRoutes_asCaddy compares random routes with what Caddy does: where no route can handle an error, none answers
 // it; where all that decides can be known, one answers each that can be handled.
 func TestErrorRoutes_asCaddy(t *testing.T) {
-	const trees = 300
+	const lists = 300
 	random := rand.New(rand.NewPCG(1, 2))
-	unknown := make([]bool, trees)
-	handlers := make([]string, trees)
+	unknown := make([]bool, lists)
+	handlers := make([]string, lists)
 	for i := range handlers {
-		g := tree{Rand: random}
+		g := routesMaker{Rand: random}
 		handlers[i] = `{"handler":"subroute","routes":` + g.routes(3) + `}`
 		unknown[i] = g.unknown
 	}
 	all := provision(t, []byte(`{"admin":{"disabled":true},"logging":{"logs":{"default":{"level":"ERROR"}}},"apps":{"http":{"servers":{
 		"s":{"listen":[":80"],"automatic_https":{"disable":true},"routes":[{"handle":[`+strings.Join(handlers, ",")+`]}]}}}}}`))
 	seen := map[string]int{}
-	servers := new(ErrorRoutes)
+	trees := new(Trees)
 	for i, handler := range all.Routes[0].Handlers {
 		subroute, ok := handler.(*caddyhttp.Subroute)
 		assert.FatalIf(t, !ok, "handler %d is a %T", i, handler)
@@ -154,7 +154,7 @@ func TestErrorRoutes_asCaddy(t *testing.T) {
 		for _, host := range []string{"a.example", "b.example", "c.example"} {
 			for _, status := range []int{404, 429, 503} {
 				r, _ := newRequest(server, host, "/")
-				can := servers.CanHandle(r, status)
+				can := trees.CanHandle(r, status)
 				one, other := hasAnswer(t, server, host, "/", status), hasAnswer(t, server, host, "/x", status)
 				if !can && (one || other) || !unknown[i] && can != one {
 					t.Errorf("%d at %s: can be handled %t, Caddy answers %t and %t, by %s", status, host, can, one, other, handlers[i])
@@ -171,14 +171,14 @@ func TestErrorRoutes_asCaddy(t *testing.T) {
 	}
 }
 
-// tree makes random routes.
-type tree struct {
+// routesMaker makes random routes.
+type routesMaker struct {
 	*rand.Rand
 	unknown bool // a path decides
 }
 
 // routes returns a list of routes with so many lists within one another.
-func (g *tree) routes(deep int) string {
+func (g *routesMaker) routes(deep int) string {
 	list := make([]string, g.IntN(4))
 	for i := range list {
 		terminal := g.IntN(3) == 0
@@ -188,7 +188,7 @@ func (g *tree) routes(deep int) string {
 }
 
 // sets returns matchers of a route.
-func (g *tree) sets() string {
+func (g *routesMaker) sets() string {
 	sets := make([]string, g.IntN(3))
 	for i := range sets {
 		var matchers []string
@@ -212,7 +212,7 @@ func (g *tree) sets() string {
 }
 
 // handlers returns the handlers of a route: an answer, or routes.
-func (g *tree) handlers(deep int) string {
+func (g *routesMaker) handlers(deep int) string {
 	switch {
 	case g.IntN(8) == 0:
 		return ""

@@ -24,14 +24,13 @@ const (
 	decisionUsage     = "usage"
 	decisionChallenge = "challenge"
 	decisionSkipped   = "skipped"
-	decisionRejected  = "rejected"
 	decisionWaits     = "waits"
 )
 
 // decisions are those of rules that no store is asked for.
 var decisions = map[rule.Status]string{
-	rule.Rejected: decisionRejected, rule.NotMatched: "not_matched", rule.Skipped: decisionSkipped,
-	rule.Exempted: string(rule.Exempt), rule.Unlimited: "unlimited",
+	rule.Rejected: string(limiter.OutcomeRejected), rule.NotMatched: "not_matched", rule.Skipped: decisionSkipped,
+	rule.Exempted: string(limiter.OutcomeExempt), rule.Unlimited: string(limiter.OutcomeUnlimited),
 }
 
 // explanation is what is found out about a request on its way.
@@ -42,21 +41,18 @@ type explanation struct {
 
 // Explain reports what the limiters that a request meets would decide. The servers are provisioned. An
 // error of [adminapi.BadInput] says what is wrong with the request.
-func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP string) (*adminapi.ExplainReport, error) {
-	plans := map[string]*Plan{}
-	for name, server := range servers {
-		plans[name] = NewPlan(server.Routes, server.NamedRoutes)
-	}
-	name, err := serverOf(servers, plans, r)
+func Explain(trees map[string]*Tree, r *http.Request, clientIP string) (*adminapi.ExplainReport, error) {
+	name, err := serverOf(trees, r)
 	if err != nil {
 		return nil, err
 	}
+	server := trees[name].server
 	e := &explanation{report: &adminapi.ExplainReport{Server: name, ClientIP: clientIP, Decision: decisionNone,
 		Policies: []adminapi.ExplainedPolicy{}}}
 	tracer := &Tracer{OnLimiter: e.onLimiter}
-	filter := NewHeaderFilter(servers[name])
+	filter := NewHeaderFilter(server)
 	r.Header = filter.Filter(r.Header)
-	switch _, err := tracer.Run(plans[name], Prepare(r, servers[name], clientIP)); {
+	switch _, err := tracer.Run(trees[name], Prepare(r, server, clientIP)); {
 	case errors.Is(err, errDataEnds):
 		return nil, adminapi.BadInput("%w, of which a question has at most %d bytes", errDataEnds, adminapi.MaxData)
 	case err != nil:
@@ -67,12 +63,12 @@ func Explain(servers map[string]*caddyhttp.Server, r *http.Request, clientIP str
 }
 
 // onLimiter adds what a limiter would decide, and reports whether the request would go on.
-func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, err error) {
+func (e *explanation) onLimiter(limiting Limiting, r *http.Request) (goesOn bool, err error) {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	var evaluation rule.Evaluation
 	var findings []rule.Finding
 	evaluation.OnFinding = func(f rule.Finding) { findings = append(findings, f) }
-	l, unusable := collectUnusable(l)
+	l, unusable := collectUnusable(limiting.RateLimiter())
 	noBody := false
 	if l.Rules.ReadsBody() {
 		body := l.BeginBody(new(DiscardWriter), r, repl)
@@ -112,15 +108,15 @@ func (e *explanation) onLimiter(l *gate.Limiter, r *http.Request) (goesOn bool, 
 		if errors.As(err, &refusal) {
 			e.report.Status = refusal.StatusCode
 		}
-		e.report.Decision, goesOn = decisionRejected, false
+		e.report.Decision, goesOn = string(limiter.OutcomeRejected), false
 	case action == gate.Exempt:
-		e.report.Decision = string(rule.Exempt)
+		e.report.Decision = string(limiter.OutcomeExempt)
 	case !goesOn:
-		e.report.Decision = string(rule.Denied)
+		e.report.Decision = string(limiter.OutcomeDenied)
 	case e.report.Decision == decisionWaits || slices.ContainsFunc(peeks, func(p peek) bool { return p.waits }):
 		e.report.Decision = decisionWaits
 	case len(evaluation.Enforced) > 0 || e.report.Decision == decisionNone && action == gate.Limited:
-		e.report.Decision = string(rule.Allowed)
+		e.report.Decision = string(limiter.OutcomeAllowed)
 	}
 	return goesOn, nil
 }
@@ -136,22 +132,22 @@ func explainCrawler(i crawlers.Identity) *adminapi.ExplainedCrawler {
 	return &adminapi.ExplainedCrawler{Name: i.Claimed(), Status: i.Status().String(), By: i.By()}
 }
 
-// denied returns the question about the checks that deny the request; without any where the fail mode decides.
-func denied(peeks []peek) (q gate.CheckGroup) {
+// denied returns the decision of the checks that deny the request; one without checks where the fail mode decides.
+func denied(peeks []peek) (d gate.Decision) {
 	for i := range peeks {
 		p := &peeks[i]
-		if p.dryRun || p.outcome() == rule.Allowed {
+		if p.DryRun || p.Outcome == limiter.OutcomeAllowed {
 			continue
 		}
 		if p.undecided() {
-			return gate.CheckGroup{}
+			return gate.Decision{}
 		}
-		q.Checks = append(q.Checks, p.check)
-		if p.source == rule.SourceOverride {
-			q.Source = p.source
+		d.Checks = append(d.Checks, *p.check)
+		if p.Source == limiter.SourceOverride {
+			d.Source = p.Source
 		}
 	}
-	return q
+	return d
 }
 
 // record records what a limiter would have charged and why Redis was not asked, and reports whether the
@@ -163,11 +159,11 @@ func (e *explanation) record(peeks []peek) (goesOn bool) {
 		if p.err != nil {
 			e.report.Error = adminapi.UnavailableText(p.err)
 		}
-		goesOn = goesOn && (p.dryRun || p.goesOn())
+		goesOn = goesOn && (p.DryRun || p.goesOn())
 	}
 	for i := range peeks {
-		if p := &peeks[i]; (p.dryRun && p.goesOn()) || (!p.dryRun && goesOn) {
-			e.charged = append(e.charged, p.check)
+		if p := &peeks[i]; (p.DryRun && p.goesOn()) || (!p.DryRun && goesOn) {
+			e.charged = append(e.charged, *p.check)
 		}
 	}
 	return goesOn
@@ -186,20 +182,20 @@ func explainRule(f *rule.Finding, peeks []peek) adminapi.ExplainedPolicy {
 	}
 	for i := range peeks {
 		p := &peeks[i]
-		if p.dryRun != f.DryRun || p.check.Policy.Name() != f.Rule.Policy.Name() || p.check.Key != f.Key {
+		if p.DryRun != f.DryRun || p.check.Policy.Name() != f.Rule.Policy.Name() || p.check.Key != f.Key {
 			continue
 		}
 		explained.Decision, explained.Weight, explained.Reserve = p.decision(), p.check.Weight, p.check.Reserve
 		explained.Turn, explained.Look = p.turn, p.look
 		explained.Cost = f.Rule.Texts.Cost
-		if p.source != limiter.SourceMemory {
+		if p.Source != limiter.SourceMemory {
 			explained.Lease = Seconds(p.check.Policy.LongestLease())
 		}
 		if !p.undecided() {
-			if explained.Decision == string(rule.Denied) {
-				explained.Reason = string(rule.ReasonOf([]limiter.Check{p.check}, p.source))
+			if explained.Decision == string(limiter.OutcomeDenied) {
+				explained.Reason = string(limiter.ReasonOf(p.Checks, p.Source)) // also where as many wait as may
 			}
-			explained.Source, explained.QuotaReport = string(p.source), Quota(p.check.Policy, p.check.Result)
+			explained.Source, explained.QuotaReport = string(p.Source), Quota(p.check.Policy, p.check.Result)
 		}
 	}
 	return explained

@@ -2,6 +2,7 @@ package routetrace
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,33 +11,23 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/rewrite"
 )
 
-// earlyRead is what a limit goes by before any handler has certainly written it: a header of requests, or a
-// placeholder of the authenticated user.
-type earlyRead struct {
-	place place
-	name  string // of a header, in its canonical form, or of a placeholder
-	user  bool   // it is a placeholder of the authenticated user
-
-	unsure bool // a handler in front may have written it: its configuration does not tell
-	later  bool // a handler behind the place writes it
-}
-
-// flow follows the routes of a server in their order, and warns of what requests cannot meet there. It is a [visitor].
-type flow struct {
+// warner collects what is found on the way of requests through the routes of a server, its error routes or a named route.
+type warner struct {
 	found   *findings
+	server  string       // its name, and where it listens
 	filter  HeaderFilter // of the server
 	appends string       // see [appendingSource]
-
-	here
-	around []here // of the lists and routes around
 
 	early  []earlyRead
 	guards []openGuard
 }
 
-// here is what is known of the requests that come to a handler.
-type here struct {
-	// answered is the name of a handler that answers all of them in front of this one. Empty: there is none.
+// flow is what is known of the requests that come to a handler. A flow is passed along the routes as a value: what is behind a
+// list or a route is made of the flow in front of the list or route and the flow at its end.
+type flow struct {
+	*warner
+
+	// answered is the name of a handler that answers all of the requests in front of this handler. Empty: no handler does.
 	answered string
 
 	// same are the handlers of this list that all of its requests meet, in JSON.
@@ -50,109 +41,151 @@ type here struct {
 	// narrowed says that the requests are those of some methods or paths, or that this is not known.
 	narrowed bool
 
-	front headerWrites
-	open  []int // those of early that handlers to come are behind
-
-	openGuards []int // those of guards that handlers to come are behind
-
-	// within are the matchers of the routes around that have any, the outermost first, and outer the handlers in front
-	// that warnings know.
+	// within are the matchers of the routes around that have any, the outermost first, and own those of the route that
+	// the handler itself stands in.
 	within []caddyhttp.MatcherSets
-	outer  []outerHandler
+	own    caddyhttp.MatcherSets
+
+	moved movedPaths
+
+	met
+}
+
+// met is what requests that come to a handler may have met in front of it.
+type met struct {
+	front headerWrites
+	open  []int // indices of the warner's early reads that handlers to come are behind
+
+	openGuards []int // indices of the warner's guards that handlers to come are behind
+
+	outputs mapOutputs
+
+	// outer are the handlers in front that warnings know, and waiters the policies in front of which requests here may have a
+	// place.
+	outer   []outerHandler
+	waiters []waiterInFront
+	places  []placesInFront
 
 	// rewritten says from which of within on matchers see paths that a handler in front has changed: 1 from the outermost on. 0:
 	// none does.
 	rewritten int
-
-	own caddyhttp.MatcherSets // of the route that the handler itself stands in
-
-	// waiters are those in front of which requests here may have a place.
-	waiters []waiterInFront
-
-	errors bool // the list is one of error routes
 }
 
-func (f *flow) beginList(errors bool) {
-	f.around = append(f.around, f.here)
-	f.same = nil
-	if f.errors = errors; errors { // whose requests may have any path, and have left the handlers in front
-		f.stripped, f.outer, f.waiters, f.openGuards = nil, nil, nil, nil
-	}
-}
-
-func (f *flow) endList() {
-	errors, before := f.errors, f.leave()
-	f.answered, f.same, f.errors = before.answered, before.same, before.errors
-	if errors {
-		f.outer, f.waiters, f.openGuards = before.outer, before.waiters, before.openGuards
-	}
-}
-
-func (f *flow) beginRoute(route *caddyhttp.Route) {
-	f.around = append(f.around, f.here)
-	f.own = route.MatcherSets
-	if len(route.MatcherSets) > 0 {
-		f.within = append(f.within, route.MatcherSets)
-	}
-	if f.below == "" {
-		f.below = f.goneFrom(route.MatcherSets)
-	}
-	f.narrowed = f.narrowed || Narrows(route.MatcherSets)
-}
-
-// endRoute forgets what holds for the requests of the route alone. Requests that pass a terminal route, or one of a
-// group, do not come to the next one.
-func (f *flow) endRoute(route *caddyhttp.Route) {
-	before := f.leave()
-	f.below, f.narrowed, f.within, f.own = before.below, before.narrowed, before.within, before.own
-	f.rewritten = min(f.rewritten, len(f.within)+1)
-	if route.Group != "" || len(route.MatcherSets) > 0 {
-		f.answered, f.same = before.answered, before.same
-	}
-	if route.Terminal || route.Group != "" {
-		f.front, f.open, f.outer, f.waiters = before.front, before.open, before.outer, before.waiters
-		f.openGuards, f.rewritten = before.openGuards, before.rewritten
-	}
-	if route.Terminal {
-		f.stripped = before.stripped
-		return
-	}
-	var stripped []string
-	for _, prefix := range f.stripped {
-		if slices.Contains(before.stripped, prefix) || route.Group == "" && matchesBelow(route.MatcherSets, prefix) {
-			stripped = append(stripped, prefix)
+// Warnings returns what the routes of servers can hardly mean, in the order of the routes, and what concerns several
+// handlers at the end. No warning stands twice at a place: a site for HTTP and HTTPS, which is on two servers, is one.
+func Warnings(trees map[string]*Tree) []Warning {
+	found := new(findings)
+	for _, name := range slices.Sorted(maps.Keys(trees)) {
+		tree := trees[name]
+		for i := range tree.lists {
+			l := &tree.lists[i]
+			f := flow{warner: &warner{
+				found: found, server: tree.text(name), filter: NewHeaderFilter(tree.server), appends: appendingSource(tree.server),
+			}}
+			f.front.unknown = l.use != onRequests // what was in front of error routes and named routes is not known
+			f.narrowed, f.moved.any = f.front.unknown, f.front.unknown
+			f.behindList(l)
+			found.addEarly(f.early)
 		}
 	}
-	f.stripped = stripped
+	found.addUnset()
+	found.addUnnamed()
+	return found.warnings
 }
 
-// leave returns what was known before the list or route.
-func (f *flow) leave() here {
-	last := len(f.around) - 1
-	before := f.around[last]
-	f.around = f.around[:last]
-	return before
-}
-
-func (f *flow) visit(handler caddyhttp.MiddlewareHandler, place place) bool {
-	if h, ok := handler.(Warnable); ok {
-		f.subject(h.WarningSubject(), place)
+// behindList takes requests through the routes of a list, and returns what is known of those that leave it.
+func (f *flow) behindList(l *list) flow {
+	at := *f
+	at.same = nil
+	if l.use == onErrors { // whose requests may have any path, and have left the handlers in front
+		at.stripped, at.outer, at.waiters, at.places, at.openGuards = nil, nil, nil, nil, nil
+		at.moved.any = true
 	}
-	f.found.note(handler)
-	f.lookBehindGuards(handler)
-	writes := writesOf(handler)
+	for i := range l.routes {
+		at = at.behindRoute(l.routes, i)
+	}
+	at.answered, at.same = f.answered, f.same
+	at.moved.any = at.moved.any || l.use == onResponses && len(at.moved.moves) > len(f.moved.moves)
+	if l.use == onErrors {
+		at.outer, at.waiters, at.places, at.openGuards = f.outer, f.waiters, f.places, f.openGuards
+	}
+	return at
+}
+
+// behindRoute takes requests through the handlers of a route of a list, and returns what is known of those that come to the next
+// route. Requests that pass a terminal route, or a route of a group, do not come to the next route.
+func (f *flow) behindRoute(routes []route, number int) flow {
+	at, r := *f, &routes[number]
+	at.own = r.matchers
+	if len(r.matchers) > 0 {
+		at.within = append(slices.Clip(f.within), r.matchers)
+	}
+	if f.below == "" {
+		at.below = f.goneFrom(r.matchers)
+	}
+	at.narrowed = f.narrowed || Narrows(r.matchers)
+	place := r.place
+	place.Server = f.server
+	if isForRoot(r) {
+		f.found.add(place, "the matcher / is for the path / alone, and for no path below it; leave it out for all requests, "+
+			"or for that page alone give the matcher a name, with path / /index.html")
+	}
+	for i := range r.handlers {
+		at.meet(&r.handlers[i], place)
+	}
+	behind := *f
+	if r.group == "" && len(r.matchers) == 0 {
+		behind.answered, behind.same = at.answered, at.same
+	}
+	if r.group == "" && !r.terminal {
+		behind.met = at.met
+		behind.rewritten = min(at.rewritten, len(f.within)+1)
+	}
+	if !r.terminal {
+		behind.moved = at.moved
+		behind.moved.leaveRoute(routes, number, f)
+		behind.stripped = slices.DeleteFunc(slices.Clone(at.stripped), func(prefix string) bool {
+			comesFromHere := r.group == "" && matchesBelow(r.matchers, prefix)
+			return !slices.Contains(f.stripped, prefix) && !comesFromHere
+		})
+	}
+	return behind
+}
+
+// isForRoot reports whether a route has limits alone, for the path / alone.
+func isForRoot(r *route) bool {
+	if paths := onlyPaths(r.matchers); len(paths) != 1 || paths[0] != "/" {
+		return false
+	}
+	return !slices.ContainsFunc(r.handlers, func(h handler) bool {
+		_, limits := h.module.(Warnable)
+		return !limits
+	})
+}
+
+// meet takes requests to a handler and through those inside of it.
+func (f *flow) meet(h *handler, place place) {
+	if limit, ok := h.module.(Warnable); ok {
+		f.subject(limit.WarningSubject(), place)
+	}
+	f.found.note(h.module)
+	f.lookBehindGuards(h)
+	writes := writesOf(h)
 	for _, i := range f.open {
 		f.early[i].later = f.early[i].later || writes.follows(&f.early[i])
 	}
 	f.front.add(writes)
-	f.noteOuter(handler)
-	f.rewrite(handler)
-	return true
-}
-
-func (f *flow) passed(handler caddyhttp.MiddlewareHandler) {
+	f.outputs = f.outputs.with(h.module)
+	f.noteOuter(h)
+	f.rewrite(h)
+	f.noteMove(h)
+	for i := range h.lists {
+		if h.lists[i].use != whereInvoked {
+			*f = f.behindList(&h.lists[i])
+		}
+	}
 	if f.answered == "" {
-		f.answered = answersAll(handler)
+		f.answered = answersAll(h)
 	}
 }
 
@@ -184,12 +217,14 @@ func (f *flow) subject(s *Subject, place place) {
 			"leave one out, which may come from a snippet that is imported twice")
 	}
 	f.warnOfOuter(s, place)
+	f.warnOfMoves(s, place)
 	f.warnOfHeaders(s, place)
 	if s.ByClient && f.appends != "" {
-		f.found.add(ofServer(place.Server), f.appends)
+		f.found.add(ofServer(f.server), f.appends)
 	}
 	if !twice {
 		f.noteWaiter(s, place)
+		f.notePlaces(s, place)
 		f.noteGuards(s, place)
 	}
 	for _, policy := range s.Rejecting {
@@ -205,13 +240,7 @@ func (f *flow) subject(s *Subject, place place) {
 	for _, name := range s.Headers {
 		f.read(earlyRead{place: place, name: name})
 	}
-	for _, name := range s.Placeholders {
-		if strings.HasPrefix(name, userPrefix) {
-			f.read(earlyRead{place: place, name: name, user: true})
-		} else if caddyfile, _ := meant(name); caddyfile != "" {
-			f.found.unset = append(f.found.unset, finding{place, name})
-		}
-	}
+	f.warnOfPlaceholders(s, place)
 }
 
 // read notes what a limit goes by, unless a handler in front has written it.
@@ -226,13 +255,14 @@ func (f *flow) read(r earlyRead) {
 
 // rewrite notes what a handler makes of paths. Behind handlers that are not known, and behind other changes, any path
 // is possible.
-func (f *flow) rewrite(handler caddyhttp.MiddlewareHandler) {
-	r, is := handler.(*rewrite.Rewrite)
-	if is || factsOf(handler).Name == "invoke" {
+func (f *flow) rewrite(h *handler) {
+	r, is := h.module.(*rewrite.Rewrite)
+	invokes := h.Name == "invoke"
+	if is || invokes {
 		f.noteRewrite()
 	}
 	switch {
-	case !is && (factsOf(handler).Name == "invoke" || isForeign(handler)):
+	case !is && (invokes || isForeign(h.module)):
 		f.stripped = nil
 	case !is:
 	case r.URI != "" || len(r.URISubstring) > 0 || len(r.PathRegexp) > 0 || strings.Contains(r.StripPathPrefix, "{"):
@@ -294,115 +324,92 @@ func matchesBelow(sets caddyhttp.MatcherSets, prefix string) bool {
 
 // answersAll returns the name of what answers all requests that come to a handler; empty where some may pass it, or
 // where that is not known.
-func answersAll(handler caddyhttp.MiddlewareHandler) string {
-	switch handler := handler.(type) {
-	case *caddyhttp.Subroute:
-		if handler.Errors != nil { // behind which requests may go on
-			return ""
-		}
-		for i := range handler.Routes {
-			if route := &handler.Routes[i]; len(route.MatcherSets) == 0 && route.Group == "" {
-				for _, inside := range route.Handlers {
-					if name := answersAll(inside); name != "" {
-						return name
-					}
+func answersAll(h *handler) string {
+	static, isStatic := h.module.(*caddyhttp.StaticResponse)
+	switch {
+	case isStatic:
+		return answersStatically(static)
+	case h.kind == Answers:
+		return h.Name
+	case h.Name != "subroute" || listFor(onErrors, h.lists) != nil: // behind error routes requests may go on
+		return ""
+	}
+	for i := range h.next().routes {
+		if r := &h.next().routes[i]; len(r.matchers) == 0 && r.group == "" {
+			for j := range r.handlers {
+				if name := answersAll(&r.handlers[j]); name != "" {
+					return name
 				}
 			}
 		}
-		return ""
-	case *caddyhttp.StaticResponse:
-		status, err := strconv.Atoi(string(handler.StatusCode))
-		switch {
-		case handler.Abort:
-			return "abort"
-		case handler.StatusCode != "" && (err != nil || status < 200):
-			return ""
-		case len(handler.Headers["Location"]) > 0:
-			return "redir"
-		}
-		return "respond"
-	}
-	if facts := factsOf(handler); facts.Effect() == Answers {
-		return facts.Name
 	}
 	return ""
 }
 
-// noteGuards notes what of a handler's guards handlers to come decide.
-func (f *flow) noteGuards(s *Subject, place place) {
-	for i := range s.Guards {
-		g := openGuard{Guard: s.Guards[i], place: place, within: slices.Clone(f.within), exact: exactPaths(f.own)}
-		g.mayBeAsked = g.CountsUnauthorized && !asksForCredential(append(g.within, g.Match))
-		if len(f.guards) < maxGuards {
-			f.openGuards, f.guards = append(slices.Clip(f.openGuards), len(f.guards)), append(f.guards, g)
+// answersStatically returns the directive of a static response, if that ends all requests.
+func answersStatically(response *caddyhttp.StaticResponse) string {
+	status, err := strconv.Atoi(string(response.StatusCode))
+	switch {
+	case response.Abort:
+		return "abort"
+	case response.StatusCode != "" && (err != nil || status < 200):
+		return ""
+	case len(response.Headers["Location"]) > 0:
+		return "redir"
+	}
+	return "respond"
+}
+
+// keptFromPage returns the warnings of policies whose page that waits opens what they reserve, by the matchers around: the page's
+// style sheet, which a browser has to load from the page's own URL, may not come to the limit.
+func keptFromPage(policies []string, within []caddyhttp.MatcherSets) (texts []string) {
+	const text = "policy %q: browsers load the style sheet of the page that waits from the page's own URL, which %s in front of the " +
+		"limit tells apart from the page, so that none gets in; leave that out, or write it as match in the policy"
+	if len(policies) == 0 {
+		return nil
+	}
+	for _, sets := range within {
+		if what := differsForStyleSheet(sets); what != "" {
+			for _, policy := range policies {
+				texts = append(texts, fmt.Sprintf(text, policy, what))
+			}
+			return texts
 		}
 	}
+	return nil
 }
 
-// lookBehindGuards warns of guards in front of a handler.
-func (f *flow) lookBehindGuards(handler caddyhttp.MiddlewareHandler) {
-	asks, isApplication := asksForPassword(handler), isApplication(handler)
-	for _, i := range f.openGuards {
-		switch g := &f.guards[i]; {
-		case asks && g.mayBeAsked && f.meetsGuard(g):
-			g.mayBeAsked = false
-			f.found.add(g.place, fmt.Sprintf("policy %q: basic_auth behind it answers 401 to who has sent no password yet, which counts as "+
-				"a wrong one; give the limit the matcher header Authorization *", g.Policy))
-		case isApplication && len(g.exact) > 0:
-			f.lookAtPaths(g)
+// differsForStyleSheet names what matchers ask for that a page and its style sheet differ in; empty: nothing that is known.
+func differsForStyleSheet(sets caddyhttp.MatcherSets) string {
+	var asked MatcherInputs
+	asked.addSets(sets, false)
+	for _, header := range asked.Headers {
+		if strings.HasPrefix(header.Name, "Sec-Fetch-") || slices.Contains(headersOfNavigations, header.Name) {
+			return "a matcher of the header " + header.Name
 		}
 	}
+	if asksForQuery(sets, false) {
+		return "a matcher of the query"
+	}
+	return ""
 }
 
-// meetsGuard reports whether requests certainly meet both a guard in front and a handler here, as [flow.meets] does.
-func (f *flow) meetsGuard(g *openGuard) bool {
-	common := commonRoutes(g.within, f.within)
-	return len(f.within) == common || len(g.within) == common && len(g.Match) == 0
-}
+// headersOfNavigations are those that browsers send otherwise with style sheets, in their canonical form.
+var headersOfNavigations = []string{"Accept", "Referer", "Upgrade-Insecure-Requests"}
 
-// lookAtPaths warns of a guard's exact paths that an application behind it gets in other spellings too. The first application
-// that certainly gets the exact path decides.
-func (f *flow) lookAtPaths(g *openGuard) {
-	var open, told []string
-	known := f.within
-	if f.rewritten > 0 { // matchers behind a rewrite see another path
-		known = known[:min(len(known), f.rewritten-1)]
-	}
-	behind := known[min(len(known), commonRoutes(g.within, f.within)):]
-	for _, path := range g.exact {
-		switch {
-		case !mayMeet(behind, path):
-			open = append(open, path)
-		case mayMeet(known, path+"/") && !f.isGuardedElsewhere(g, path+"/"):
-			told = append(told, path)
-		case len(known) < len(f.within) || !certainlyMeets(behind, path):
-			open = append(open, path)
-		}
-	}
-	g.exact = open
-	if len(told) > 0 {
-		f.found.add(g.place, exactText(&g.Guard, told))
-	}
-}
-
-// noteRewrite notes that paths change. A rewrite to a file that is there, as php_fastcgi has it, leaves each path to its script.
-// Of any other one it is not known what becomes of the paths that may meet it.
-func (f *flow) noteRewrite() {
-	if asksForFile(f.own) {
-		if f.rewritten == 0 {
-			f.rewritten = len(f.within) + 1
-		}
-		return
-	}
-	for _, i := range f.openGuards {
-		g := &f.guards[i]
-		g.exact = slices.DeleteFunc(g.exact, func(path string) bool { return mayMeet(f.within, path) || mayMeet(f.within, path+"/") })
-	}
-}
-
-// isGuardedElsewhere reports whether another directive with the guard's policy may meet a path.
-func (f *flow) isGuardedElsewhere(g *openGuard, path string) bool {
-	return slices.ContainsFunc(f.guards, func(other openGuard) bool {
-		return other.Policy == g.Policy && mayMeet(other.within, path)
+// asksForQuery reports whether matchers, which may stand within not, ask for requests without a query, or without some parameters.
+func asksForQuery(sets caddyhttp.MatcherSets, negated bool) bool {
+	return slices.ContainsFunc(sets, func(set caddyhttp.MatcherSet) bool {
+		return slices.ContainsFunc(set, func(matcher any) bool {
+			switch matcher := matcher.(type) {
+			case *caddyhttp.MatchQuery:
+				return negated || len(*matcher) == 0
+			case *caddyhttp.MatchNot:
+				return asksForQuery(matcher.MatcherSets, !negated)
+			case *caddyhttp.MatchExpression:
+				return strings.Contains(matcher.Expr, "http.request.uri.query}") || strings.Contains(matcher.Expr, "http.request.uri}")
+			}
+			return false
+		})
 	})
 }

@@ -17,16 +17,6 @@ import (
 
 // This file is about policies in front of log-ins: which of their requests do not count, and which count that are no failures.
 
-// Guard is a policy that counts failures by count_if, or that bans.
-type Guard struct {
-	Policy string
-
-	// CountsFailures says that the policy has count_if, CountsUnauthorized that responses of 401 count by it.
-	CountsFailures, CountsUnauthorized bool
-
-	Match caddyhttp.MatcherSets // its own; empty: all requests
-}
-
 // openGuard is a guard in front of handlers to come.
 type openGuard struct {
 	Guard
@@ -75,9 +65,8 @@ func commonRoutes(a, b []caddyhttp.MatcherSets) (common int) {
 // applications are the handlers that hand requests to programs, which decide themselves what a path means.
 var applications = []string{"reverse_proxy", "php", "cgi"}
 
-func isApplication(handler caddyhttp.MiddlewareHandler) bool {
-	facts := factsOf(handler)
-	return slices.Contains(applications, facts.Name) && !facts.ResponseRoutes
+func isApplication(h *handler) bool {
+	return slices.Contains(applications, h.Name) && !h.ResponseRoutes
 }
 
 // exactPaths returns the paths of a directive's matcher that meet no other spelling: without a wildcard, and without another
@@ -176,5 +165,84 @@ func setCertainlyMeets(set caddyhttp.MatcherSet, path string) bool {
 	return !slices.ContainsFunc(set, func(matcher any) bool {
 		paths, is := matcher.(*caddyhttp.MatchPath)
 		return !is || !meetsPath(*paths, path)
+	})
+}
+
+// noteGuards notes what of a handler's guards handlers to come decide.
+func (f *flow) noteGuards(s *Subject, place place) {
+	for i := range s.Guards {
+		g := openGuard{Guard: s.Guards[i], place: place, within: f.within, exact: exactPaths(f.own)}
+		g.mayBeAsked = g.CountsUnauthorized && !asksForCredential(append(slices.Clip(g.within), g.Match))
+		if len(f.guards) < maxGuards {
+			f.openGuards, f.guards = append(slices.Clip(f.openGuards), len(f.guards)), append(f.guards, g)
+		}
+	}
+}
+
+// lookBehindGuards warns of guards in front of a handler.
+func (f *flow) lookBehindGuards(h *handler) {
+	asks, isApplication := asksForPassword(h.module), isApplication(h)
+	for _, i := range f.openGuards {
+		switch g := &f.guards[i]; {
+		case asks && g.mayBeAsked && f.meetsGuard(g):
+			g.mayBeAsked = false
+			f.found.add(g.place, fmt.Sprintf("policy %q: basic_auth behind it answers 401 to who has sent no password yet, which counts as "+
+				"a wrong one; give the limit the matcher header Authorization *", g.Policy))
+		case isApplication && len(g.exact) > 0:
+			f.lookAtPaths(g)
+		}
+	}
+}
+
+// meetsGuard reports whether requests certainly meet both a guard in front and a handler here, as [flow.meets] does.
+func (f *flow) meetsGuard(g *openGuard) bool {
+	common := commonRoutes(g.within, f.within)
+	return len(f.within) == common || len(g.within) == common && len(g.Match) == 0
+}
+
+// lookAtPaths warns of a guard's exact paths that an application behind it gets in other spellings too. The first application
+// that certainly gets the exact path decides.
+func (f *flow) lookAtPaths(g *openGuard) {
+	var open, told []string
+	known := f.within
+	if f.rewritten > 0 { // matchers behind a rewrite see another path
+		known = known[:min(len(known), f.rewritten-1)]
+	}
+	behind := known[min(len(known), commonRoutes(g.within, f.within)):]
+	for _, path := range g.exact {
+		switch {
+		case !mayMeet(behind, path):
+			open = append(open, path)
+		case mayMeet(known, path+"/") && !f.isGuardedElsewhere(g, path+"/"):
+			told = append(told, path)
+		case len(known) < len(f.within) || !certainlyMeets(behind, path):
+			open = append(open, path)
+		}
+	}
+	g.exact = open
+	if len(told) > 0 {
+		f.found.add(g.place, exactText(&g.Guard, told))
+	}
+}
+
+// noteRewrite notes that paths change. A rewrite to a file that is there, as php_fastcgi has it, leaves each path to its script.
+// Of any other one it is not known what becomes of the paths that may meet it.
+func (f *flow) noteRewrite() {
+	if asksForFile(f.own) {
+		if f.rewritten == 0 {
+			f.rewritten = len(f.within) + 1
+		}
+		return
+	}
+	for _, i := range f.openGuards {
+		g := &f.guards[i]
+		g.exact = slices.DeleteFunc(g.exact, func(path string) bool { return mayMeet(f.within, path) || mayMeet(f.within, path+"/") })
+	}
+}
+
+// isGuardedElsewhere reports whether another directive with the guard's policy may meet a path.
+func (f *flow) isGuardedElsewhere(g *openGuard, path string) bool {
+	return slices.ContainsFunc(f.guards, func(other openGuard) bool {
+		return other.Policy == g.Policy && mayMeet(other.within, path)
 	})
 }

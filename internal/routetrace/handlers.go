@@ -11,15 +11,17 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 )
 
-// Effect is what a handler means for a request on its way.
-type Effect int
+// Kind is what a handler means for a request on its way.
+type Kind int
 
-// The effects of handlers.
+// The kinds of handlers.
 const (
-	unknown       Effect = iota // only a real request can tell
-	PassesThrough               // every request goes on as it is
-	Mutates                     // what follows depends on it, so that it is run
-	Answers                     // every request ends here, if only with an error
+	unknown       Kind = iota // only a real request can tell
+	PassesThrough             // every request goes on as it is
+	Mutates                   // what follows depends on it, so that it is run
+	Answers                   // every request ends here, if only with an error
+	nests                     // the routes inside decide: of a subroute, or of a named route that is invoked
+	limits                    // its limiter decides
 )
 
 // mutatingHandlers are run.
@@ -30,6 +32,9 @@ var passThroughHandlers = []string{
 	"copy_response", "copy_response_headers", "encode", "intercept", "log_append", "push", "request_body",
 	"templates", "tracing",
 }
+
+// nestingHandlers have routes inside that requests go through.
+var nestingHandlers = []string{"subroute", "invoke"}
 
 // answeringHandlers is the one table of handlers that answer every request, and on what that depends.
 var answeringHandlers = map[string]func(Facts) bool{
@@ -46,7 +51,7 @@ const HandlerSpace = "http.handlers."
 // earlyHints is the status of a response that does not end a request.
 const earlyHints = "103"
 
-// Facts are what the effect of a handler depends on. They are read from a handler that is provisioned,
+// Facts are what the kind of a handler depends on. They are read from a handler that is provisioned,
 // or from its JSON.
 type Facts struct {
 	// Name is the module's ID after [HandlerSpace].
@@ -88,13 +93,15 @@ func (f Facts) moduleID() string {
 	return HandlerSpace + f.Name
 }
 
-// Effect returns the effect of a handler.
-func (f Facts) Effect() Effect {
+// Kind returns the kind of a handler, as far as it is known without its limiter.
+func (f Facts) Kind() Kind {
 	switch answer := answeringHandlers[f.Name]; {
 	case slices.Contains(mutatingHandlers, f.Name):
 		return Mutates
 	case slices.Contains(passThroughHandlers, f.Name):
 		return PassesThrough
+	case slices.Contains(nestingHandlers, f.Name):
+		return nests
 	case answer == nil:
 		return unknown
 	case answer(f):
@@ -103,12 +110,6 @@ func (f Facts) Effect() Effect {
 		return PassesThrough
 	}
 	return unknown
-}
-
-// NeedsSetUp reports whether a plan runs a handler of this name or looks into it, so that it must be
-// provisioned.
-func NeedsSetUp(name string) bool {
-	return slices.Contains(mutatingHandlers, name) || slices.Contains([]string{"subroute", "invoke", "static_response", "error"}, name)
 }
 
 // isForeign reports whether a module is neither Caddy's nor of this project.

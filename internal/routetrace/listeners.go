@@ -1,12 +1,17 @@
 package routetrace
 
 import (
+	"maps"
+	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 )
 
 // nearness is how near a server's addresses come to those of a URL.
@@ -74,4 +79,49 @@ func portOf(u *url.URL) string {
 		return "443"
 	}
 	return "80"
+}
+
+// serverOf finds the server that takes a request: the one that listens at its URL's port, or for a URL without a port
+// the only one that has limits.
+func serverOf(trees map[string]*Tree, r *http.Request) (string, error) {
+	if name, err := listenerAt(trees, r.URL); name != "" || err != nil {
+		return name, err
+	}
+	var limited []string
+	for name, tree := range trees {
+		if tree.hasLimiter() {
+			limited = append(limited, name)
+		}
+	}
+	switch {
+	case len(limited) == 0:
+		return "", adminapi.BadInput("url: no server of this configuration has limits")
+	case len(limited) == 1 && r.URL.Port() == "":
+		return limited[0], nil
+	}
+	return "", adminapi.BadInput("url: no server listens at port %s", portOf(r.URL))
+}
+
+// listenerAt finds the server that listens at a URL's address; empty where none does.
+func listenerAt(trees map[string]*Tree, target *url.URL) (string, error) {
+	var found []string
+	port := portOf(target)
+	nearest := listensAtPort
+	for _, name := range slices.Sorted(maps.Keys(trees)) {
+		near := nearnessOf(trees[name].server, target.Hostname(), port)
+		if near > nearest {
+			nearest, found = near, nil
+		}
+		if near == nearest {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	}
+	return "", adminapi.BadInput("url: several servers listen at port %s; put the address of one into the URL, and the site's name "+
+		"into the header Host", port)
 }

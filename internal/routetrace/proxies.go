@@ -11,16 +11,17 @@ import (
 
 // Proxies returns what the reverse_proxy handlers of a server may do with requests. The server must be provisioned.
 // Those inside of handlers of other authors are not visible.
-func Proxies(server *caddyhttp.Server) (all gate.Proxies) {
-	for handler := range Handlers(map[string]*caddyhttp.Server{"": server}) {
-		if proxy, ok := handler.(*reverseproxy.Handler); ok {
+func (t *Trees) Proxies(server *caddyhttp.Server) (all gate.Proxies) {
+	eachHandler(t.of(server).lists, func(h *handler, _ place) bool {
+		if proxy, ok := h.module.(*reverseproxy.Handler); ok {
 			all.Repeat = all.Repeat || mayRepeat(proxy)
-			all.Pass = all.Pass || factsOf(proxy).ResponseRoutes
+			all.Pass = all.Pass || h.ResponseRoutes
 			all.Retry = all.Retry || mayRetry(proxy)
-			all.Answer = all.Answer || slices.ContainsFunc(proxy.HandleResponse, mayAnswer)
+			all.Answer = all.Answer || slices.ContainsFunc(h.lists, mayAnswer)
 		}
-		all.Foreign = all.Foreign || isForeign(handler)
-	}
+		all.Foreign = all.Foreign || isForeign(h.module)
+		return true
+	})
 	return all
 }
 
@@ -31,10 +32,10 @@ func mayRetry(proxy *reverseproxy.Handler) bool {
 }
 
 // mayAnswer reports whether the routes for some responses may answer the request, and do not only note something on its way.
-func mayAnswer(response caddyhttp.ResponseHandler) bool {
-	for i := range response.Routes {
-		for _, handler := range response.Routes[i].Handlers {
-			if effect := factsOf(handler).Effect(); effect != PassesThrough && effect != Mutates {
+func mayAnswer(responses list) bool {
+	for i := range responses.routes {
+		for j := range responses.routes[i].handlers {
+			if kind := responses.routes[i].handlers[j].kind; kind != PassesThrough && kind != Mutates {
 				return true
 			}
 		}

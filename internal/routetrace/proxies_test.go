@@ -23,6 +23,6 @@ func TestProxies(t *testing.T) {
 		"reverse_proxy localhost:9000 {\n@none status 404\nreplace_status @none 200\n}\nrespond /a b":    {},
 		"forward_auth localhost:9000 {\nuri /auth\n}\nreverse_proxy localhost:9000 {\nlb_retries 2\n}\n": {Pass: true, Retry: true},
 	} {
-		assert.Equal(t, Proxies(adapt(t, ":80 {\n"+site+"\n}")), want, "%s", site)
+		assert.Equal(t, new(Trees).Proxies(adapt(t, ":80 {\n"+site+"\n}")), want, "%s", site)
 	}
 }

@@ -58,6 +58,11 @@ func TestLocalAddress(t *testing.T) {
 	}
 }
 
+// warningsOf returns the warnings of servers.
+func warningsOf(servers map[string]*caddyhttp.Server) []Warning {
+	return Warnings(new(Trees).Of(servers))
+}
+
 // TestWarnings_foreignHeader has a handler of another author in front of the one that reads a header.
 func TestWarnings_foreignHeader(t *testing.T) {
 	reader := &warnable{subject: Subject{Headers: []string{"Remote-User"}, JSON: "{}"}}
@@ -83,7 +88,7 @@ func TestWarnings_foreignHeader(t *testing.T) {
 		"behind a login of its author":    {[]caddyhttp.MiddlewareHandler{login(&struct{ caddyauth.Authenticator }{}), reader, sets}, unsure},
 	} {
 		servers := map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: test.route}}}}
-		got := Warnings(servers)
+		got := warningsOf(servers)
 		if test.want == none {
 			assert.ErrorIf(t, len(got) > 0, "%s: got %v, want no warning", name, got)
 			continue
@@ -106,7 +111,7 @@ func TestWarnings_foreignPlaceholder(t *testing.T) {
 		"between them":   {[]caddyhttp.MiddlewareHandler{foreign, reader, &caddyauth.Authentication{}}, 0},
 	} {
 		servers := map[string]*caddyhttp.Server{"srv0": {Routes: caddyhttp.RouteList{{Handlers: test.route}}}}
-		got := Warnings(servers)
+		got := warningsOf(servers)
 		assert.ErrorIf(t, len(got) != test.want, "%s: got %v, want %d warnings", name, got, test.want)
 	}
 }
@@ -132,10 +137,10 @@ func (w *warnable) WarningSubject() *Subject { return &w.subject }
 // TestTracer_Run_again holds what replay relies on: millions of requests use one tracer.
 func TestTracer_Run_again(t *testing.T) {
 	mutates := new(addsHeader)
-	plan := &Plan{Routes: []plannedRoute{{Steps: []plannedStep{{Mutates: mutates}}}}}
+	tree := &Tree{lists: []list{{routes: []route{{handlers: []handler{{kind: Mutates, module: mutates}}}}}}}
 	tracer := new(Tracer)
 	for range 3 {
-		_, err := tracer.Run(plan, httptest.NewRequest(http.MethodGet, "/", nil))
+		_, err := tracer.Run(tree, httptest.NewRequest(http.MethodGet, "/", nil))
 		assert.FatalIf(t, err != nil || mutates.seen != 1, "%d fields of the response, %v; want 1", mutates.seen, err)
 	}
 }

@@ -2,12 +2,10 @@ package routetrace
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	caddymap "github.com/caddyserver/caddy/v2/modules/caddyhttp/map"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
@@ -56,6 +54,9 @@ type Subject struct {
 	// Waiter is its policy whose requests wait for a place; nil: it has none.
 	Waiter *Waiter
 
+	// Places are its policies with max_concurrent.
+	Places []PlacePolicy
+
 	// JSON is the handler's configuration.
 	JSON string
 
@@ -63,29 +64,44 @@ type Subject struct {
 	Unnamed bool
 }
 
+// Guard is a policy that counts failures by count_if, or that bans.
+type Guard struct {
+	Policy string
+
+	// CountsFailures says that the policy has count_if, CountsUnauthorized that responses of 401 count by it.
+	CountsFailures, CountsUnauthorized bool
+
+	Match caddyhttp.MatcherSets // its own; empty: all requests
+}
+
+// Waiter is a policy at a handler whose requests wait for a place, and keep it until they end. Key is the template of its
+// keys: policies share places by name and key.
+type Waiter struct {
+	Policy, Key string
+	Match       caddyhttp.MatcherSets // its own; empty: all requests
+}
+
+// PlacePolicy is a policy with max_concurrent at a handler.
+type PlacePolicy struct {
+	Policy  string
+	Keyless bool                  // its key is left out, so that places are those of an address
+	Shared  bool                  // all requests share its places
+	By      string                // what turns go round by; empty: nothing does
+	Match   caddyhttp.MatcherSets // its own; empty: all requests
+}
+
+// sharesPlaces reports whether requests of both wait for the same places, where their keys are the same.
+func (w *Waiter) sharesPlaces(other *Waiter) bool {
+	return w.Policy == other.Policy && w.Key == other.Key
+}
+
+// FoldedHeader is a header whose letters count in one case in the keys of a policy.
+type FoldedHeader struct{ Policy, Name string }
+
 // Warnable is a handler whose limits warnings are about.
 type Warnable interface {
 	// WarningSubject returns what warnings depend on of the handler, which is provisioned.
 	WarningSubject() *Subject
-}
-
-// Warnings returns what the routes of servers can hardly mean, in the order of the routes, and what concerns several
-// handlers at the end. No warning stands twice at a place: a site for HTTP and HTTPS, which is on two servers, is one.
-func Warnings(servers map[string]*caddyhttp.Server) []Warning {
-	found := new(findings)
-	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		for i, p := range partsOf(servers[name]) {
-			f := &flow{found: found, filter: NewHeaderFilter(servers[name]), appends: appendingSource(servers[name])}
-			f.front.unknown = i > 0 // what was in front of error routes and named routes is not known
-			f.narrowed = i > 0
-			w := walk{server: serverText(name, servers[name]), visitor: f}
-			w.routes(p.routes, p.path, false, false)
-			found.addEarly(f.early)
-		}
-	}
-	found.addUnset()
-	found.addUnnamed()
-	return found.warnings
 }
 
 // findings are what was found on all servers.
@@ -93,13 +109,30 @@ type findings struct {
 	warnings []Warning
 	added    map[finding]bool
 
-	unset   []finding // placeholders that nothing may set
+	reads   []finding // placeholders of limits, without those of the authenticated user
 	mapped  []string  // placeholders that map sets
 	vars    []string  // names that vars sets
 	foreign bool      // there is a handler of another author, which may set any placeholder
 	unnamed []place
 
 	orders []waitOrder // of waiters that requests meet one after the other, each once
+}
+
+// waitOrder is that requests with a place of the first policy wait for a place of the second.
+type waitOrder struct {
+	first, second Waiter
+	place         place // of the second
+}
+
+// earlyRead is what a limit goes by before any handler has certainly written it: a header of requests, or a
+// placeholder of the authenticated user.
+type earlyRead struct {
+	place place
+	name  string // of a header, in its canonical form, or of a placeholder
+	user  bool   // it is a placeholder of the authenticated user
+
+	unsure bool // a handler in front may have written it: its configuration does not tell
+	later  bool // a handler behind the place writes it
 }
 
 // finding is a text about a place.
@@ -161,52 +194,6 @@ func (f *findings) addEarly(reads []earlyRead) {
 	}
 }
 
-// note notes which placeholders a handler sets.
-func (f *findings) note(handler caddyhttp.MiddlewareHandler) {
-	switch handler := handler.(type) {
-	case *caddymap.Handler:
-		f.mapped = append(f.mapped, handler.Destinations...)
-	case *caddyhttp.VarsMiddleware:
-		f.vars = slices.AppendSeq(f.vars, maps.Keys(*handler))
-	default:
-		f.foreign = f.foreign || isForeign(handler)
-	}
-}
-
-// meant returns what is meant by a placeholder that Caddy does not have: in a Caddyfile and in JSON; empty for any
-// other name.
-func meant(name string) (caddyfile, inJSON string) {
-	if slices.Contains([]string{"user", "username", "user_id", "user.id"}, name) {
-		return "{http.auth.user.id}", "{http.auth.user.id}"
-	}
-	for _, plural := range []string{"cookies.", "headers."} {
-		if rest, found := strings.CutPrefix(name, plural); found {
-			word := strings.TrimSuffix(plural, "s.") + "." + rest
-			return "{" + word + "}", "{http.request." + word + "}"
-		}
-	}
-	return rule.MeantOfBody(name)
-}
-
-// addUnset warns of placeholders with the names of other products that no handler sets.
-func (f *findings) addUnset() {
-	const never = "the limit reads {%s}, which nothing sets, so that it is always empty; write %s, or set it by map"
-	for _, read := range f.unset {
-		name := read.text
-		if f.foreign || slices.Contains(f.mapped, name) {
-			continue
-		}
-		caddyfile, inJSON := meant(name)
-		switch {
-		case slices.Contains(f.vars, name):
-			caddyfile = "{vars." + name + "}, in JSON {http.vars." + name + "}"
-		case caddyfile != inJSON:
-			caddyfile += ", in JSON " + inJSON
-		}
-		f.add(read.place, fmt.Sprintf(never, name, caddyfile))
-	}
-}
-
 // maxPlaces is how many places the warning about unnamed handlers names.
 const maxPlaces = 10
 
@@ -231,4 +218,47 @@ func (f *findings) addUnnamed() {
 		Text: fmt.Sprintf("%d handlers without a name share the policy default, and so one count for each key; "+
 			"write a name of its own for each limit, or name default where they are to share one", len(places)),
 	})
+}
+
+// addOrder notes an order of two waiters, once, and warns if the other order is there too.
+func (f *findings) addOrder(o waitOrder) {
+	isSame := func(other waitOrder) bool {
+		return other.first.sharesPlaces(&o.first) && other.second.sharesPlaces(&o.second)
+	}
+	isReverse := func(other waitOrder) bool {
+		return other.first.sharesPlaces(&o.second) && other.second.sharesPlaces(&o.first)
+	}
+	if slices.ContainsFunc(f.orders, isSame) {
+		return
+	}
+	f.orders = append(f.orders, o)
+	if i := slices.IndexFunc(f.orders, isReverse); i >= 0 {
+		f.warnings = append(f.warnings, Warning{
+			Place: f.orders[i].place.String() + "; " + o.place.String(),
+			Text: fmt.Sprintf("policies %q and %q: requests have a place of the one and wait for the other, in both orders, so that they "+
+				"wait for each other; have requests meet them in one order everywhere", o.second.Policy, o.first.Policy),
+		})
+	}
+}
+
+// appendingSources are CDNs that append to the X-Forwarded-For of clients, by the source of trusted proxies that has their
+// addresses, with the header that clients cannot write.
+var appendingSources = map[string]string{
+	"cloudflare": "CF-Connecting-IP", // developers.cloudflare.com/fundamentals/reference/http-headers
+}
+
+// appendingSource returns what is wrong with the trusted proxies of a server whose first address in X-Forwarded-For counts, if
+// they are a CDN that appends to it; empty: nothing.
+func appendingSource(server *caddyhttp.Server) string {
+	source := strings.TrimPrefix(rule.TrustedSource(server), "http.ip_sources.")
+	header := appendingSources[source]
+	first := "X-Forwarded-For"
+	if len(server.ClientIPHeaders) > 0 {
+		first = server.ClientIPHeaders[0]
+	}
+	if header == "" || server.TrustedProxiesStrict > 0 || !strings.EqualFold(first, "X-Forwarded-For") {
+		return ""
+	}
+	return fmt.Sprintf("trusted_proxies %s: X-Forwarded-For begins with what clients write, and counts; "+
+		"write client_ip_headers %s, or trusted_proxies_strict, in the global option servers", source, header)
 }

@@ -33,6 +33,12 @@ func (t *KeyTemplate) needsAddress() bool {
 	})
 }
 
+// needsAddress reports whether the address or the port of the client's connection is a part of the rule's key, or of what turns
+// go round by.
+func (r *Rule) needsAddress() bool {
+	return r.Key.needsAddress() || r.Wait.By != nil && r.Wait.By.needsAddress()
+}
+
 // reportMissingAddress calls OnMissingAddress if a rule's key cannot tell clients apart, because the request lacks the
 // client's address. keyIsEmpty says that on_empty_key decides.
 func (s *Set) reportMissingAddress(rule *Rule, r *http.Request, keyIsEmpty bool) {
@@ -70,7 +76,7 @@ type Prefixes struct{ IPv4, IPv6 int }
 // Shorten cuts an address to its prefix, written as CIDR unless all bits are kept. An IPv4 address in IPv6 form becomes
 // IPv4. A text that is no address is returned as it is.
 func (p Prefixes) Shorten(address string) string {
-	if p.IPv4 == 32 && !strings.Contains(address, ":") {
+	if p.IPv4 == 32 && strings.IndexByte(address, ':') < 0 {
 		return address
 	}
 	ip, err := netip.ParseAddr(address)
@@ -169,7 +175,7 @@ func ParseRange(text string) (netip.Prefix, error) {
 func (s *Set) exemptsAddresses() bool { return len(s.Exempt)+len(s.ExemptSources) > 0 }
 
 // isExempt reports whether the client's address lies in one of the exempt ranges, or the crawler that a request certainly comes
-// from is exempt; empty: it comes from none. An address that the client may have forged does not count.
+// from is exempt; empty: the request comes from no crawler. An address that the client may have forged does not count.
 func (s *Set) isExempt(r *http.Request, crawler string) bool {
 	if crawler != "" && slices.Contains(s.ExemptCrawlers, crawler) {
 		return true
@@ -212,14 +218,16 @@ const (
 	isBelieving = math.MinInt32 / 2
 )
 
-// GoesByAddress reports whether exempt, or a rule's key, depends on the address of the client or of its connection.
+// GoesByAddress reports whether exempt, or a rule's key or turns, depend on the address of the client or of its connection.
 func (s *Set) GoesByAddress() bool {
-	return s.exemptsAddresses() || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.needsAddress() })
+	return s.exemptsAddresses() || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.needsAddress() })
 }
 
-// GoesByClient reports whether exempt, or a rule's key, depends on the client's address behind proxies.
+// GoesByClient reports whether exempt, or a rule's key or turns, depend on the client's address behind proxies.
 func (s *Set) GoesByClient() bool {
-	return s.exemptsAddresses() || slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.Key.hasPlaceholder(clientIPName) })
+	return s.exemptsAddresses() || slices.ContainsFunc(s.Rules, func(r Rule) bool {
+		return r.Key.hasPlaceholder(clientIPName) || r.Wait.By != nil && r.Wait.By.hasPlaceholder(clientIPName)
+	})
 }
 
 // Look looks at a request.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
@@ -18,11 +17,11 @@ type Body interface {
 
 	// Values returns the values, by the plan of the set. The error refuses the request: there is no room for the body, or
 	// it is the one of Err.
-	Values() (*bodyplan.Values, error)
+	Values() (*bodyvalue.Values, error)
 
 	// Unread returns, and forgets, why a placeholder of the body had no value that was asked for: the value cannot be read, or
 	// the error of Values.
-	Unread() (bodyvalue.Reason, error)
+	Unread() (bodyvalue.UnreadableReason, error)
 
 	// Err returns why nothing can go on with the body, whether or not a rule is a dry run: it did not arrive in time, or
 	// reading it failed. Nil: it can, or the body has not been read.
@@ -30,7 +29,7 @@ type Body interface {
 }
 
 // unreadError is the error of a value that applications may read in different ways, or not at all.
-type unreadError struct{ reason bodyvalue.Reason }
+type unreadError struct{ reason bodyvalue.UnreadableReason }
 
 // Error says why there is no value. It quotes nothing of the request.
 func (e unreadError) Error() string {

@@ -29,12 +29,12 @@ func (c Challenge) String() string {
 	return text
 }
 
-// Pass is the pass that a browser sends after it has waited. The zero value is none.
+// Pass is the pass that a browser sends after it has waited. The zero value is no pass.
 type Pass struct {
 	Number   uint16
 	Standing Standing
 
-	// Taken is the pass's number in the first policy whose pass the request takes from; empty: none so far.
+	// Taken is the pass's number in the first policy whose pass the request takes from; empty: no policy so far.
 	Taken string
 }
 

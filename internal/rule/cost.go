@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
@@ -18,16 +18,16 @@ type Cost struct {
 	// From is the source as it is configured, a placeholder without its braces. Empty: the weight is the cost.
 	From string
 
-	// Fallback is the cost of a complete response that tells none.
+	// Fallback is the cost of a complete response that tells no cost.
 	Fallback int64
 
 	source costSource // nil: the weight is the cost
 }
 
-// costSource reads what a request costs from its response. Each kind of source is a type in a file of its own: bytes, time,
+// costSource reads what a request costs from its response. Each kind of source is a type: bytes, time,
 // numbers in a JSON body, tokens of a language model, a placeholder.
 type costSource interface {
-	// cost returns the units that a response which counts has told so far. Told is false if it has told none. Final
+	// cost returns the units that a response which counts has told so far. Told is false if it has told no units. Final
 	// says that the rest of the response cannot change the units.
 	cost(q costQuestion) (units int64, told, final bool)
 }
@@ -37,14 +37,14 @@ type bodySource interface {
 	costSource
 
 	// planned returns the source as a part of the plan by which all bodies of a set are read.
-	planned(plan *jsonbody.Plan) costSource
+	planned(plan *bodyvalue.NumberPlan) costSource
 }
 
 // headerSource is a source in a field of the response's header.
 type headerSource interface {
 	costSource
 
-	// field returns the name of the field; false: the source is none of the header.
+	// field returns the name of the field; false: the source is no field of the header.
 	field() (name string, ok bool)
 }
 
@@ -109,6 +109,9 @@ func ParseCost(from string, fallback int64) (Cost, error) {
 		return Cost{}, fmt.Errorf("cost %s: use %s, %s, %s, json and a path such as usage.total_tokens, or one placeholder such as "+
 			"{http.reverse_proxy.header.X-Tokens-Used}", from, TokensOfModel, ResponseBytes, BackendTime)
 	}
+	if lines := linesForCost(from, fallback); lines != "" {
+		return Cost{}, fmt.Errorf("cost: %s is a value of the request's body, which is known before the response; write %s", ShortNames(from), lines)
+	}
 	source, err := ParsePlaceholder(wordCost, from)
 	return Cost{From: source.Name, Fallback: fallback, source: placeholderCost{source}}, err
 }
@@ -147,8 +150,8 @@ type Response struct {
 	// Request is the request that is answered; required.
 	Request *http.Request
 
-	// Status and Header are what count_if compares. The header may tell a model's tokens as well. Status 0: there is none to
-	// compare, and nothing was answered.
+	// Status and Header are what count_if compares. The header may tell a model's tokens as well. Status 0: there is no
+	// status to compare, since nothing was answered or the status has settled the checks already.
 	Status int
 	Header http.Header
 
@@ -174,11 +177,11 @@ type Response struct {
 	// Bytes is how many bytes of the body were sent.
 	Bytes int64
 
-	// BackendTime is how long a backend has worked for the response; 0: none was asked, or no rule's cost is that time.
+	// BackendTime is how long a backend has worked for the response; 0: no backend was asked, or no rule's cost is that time.
 	BackendTime time.Duration
 
 	// Body has the numbers that were read from the body. Nil: no body was read.
-	Body *jsonbody.Body
+	Body *bodyvalue.NumberReader
 
 	// Input is how many tokens the request of a call to a language model has, where the weight is an estimate of them.
 	// Default: 0.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // tokenCost is the tokens that an answer tells, in the body of the response or else in its header.
@@ -18,7 +18,7 @@ func parseTokens(from string, fallback int64) (costSource, error) {
 }
 
 // planned has the tokens be read of all bodies of the plan.
-func (c tokenCost) planned(plan *jsonbody.Plan) costSource {
+func (c tokenCost) planned(plan *bodyvalue.NumberPlan) costSource {
 	plan.AddTokens()
 	return c
 }
@@ -37,13 +37,13 @@ func (q *costQuestion) input() int64 {
 func (tokenCost) cost(q costQuestion) (units int64, told, final bool) {
 	body := q.response.Body
 	if body == nil { // as in replay
-		return q.headerCost(jsonbody.HeaderTokens(q.response.Header))
+		return q.headerCost(bodyvalue.HeaderTokens(q.response.Header))
 	}
 	units, err := body.Tokens()
 	if err == nil {
 		return units, true, false
 	}
-	if units, err := body.HeaderTokens(); !errors.Is(err, jsonbody.ErrAbsent) {
+	if units, err := body.HeaderTokens(); !errors.Is(err, bodyvalue.ErrNoNumber) {
 		return q.headerCost(units, err)
 	}
 	if !q.response.Failure {
@@ -55,7 +55,7 @@ func (tokenCost) cost(q costQuestion) (units int64, told, final bool) {
 
 // headerCost is the cost by the tokens of the header, or by the error of reading them.
 func (q *costQuestion) headerCost(tokens int64, err error) (units int64, told, final bool) {
-	if err != nil && !errors.Is(err, jsonbody.ErrAbsent) {
+	if err != nil && !errors.Is(err, bodyvalue.ErrNoNumber) {
 		q.warnOfBody(TokensOfModel, err)
 	}
 	return tokens, err == nil, err == nil && q.response.Begun

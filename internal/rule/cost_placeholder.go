@@ -5,15 +5,32 @@ import (
 	"net/textproto"
 	"strings"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // placeholderCost is the number that a placeholder has after the response, such as one of a header field.
 type placeholderCost struct{ Placeholder }
 
-// cost is a number from 0 to 2^52, rounded up: a number below zero earns no units. The header of a response tells the cost
-// completely.
+// linesForCost returns what to write instead of a value of the request's body as a cost; empty for any other placeholder.
+func linesForCost(from string, fallback int64) string {
+	name := strings.Trim(from, "{}")
+	if _, err := bodyvalue.ParseSource(name); err != nil {
+		return ""
+	}
+	lines := fmt.Sprintf("weight %s %d", ShortNames(from), max(1, fallback))
+	if path, isJSON := strings.CutPrefix(name, bodyvalue.PlaceholderPrefix+"json."); isJSON {
+		line := "cost json " + path
+		if fallback > 0 {
+			line += fmt.Sprint(" ", fallback)
+		}
+		lines += ", or " + line + " for that number of the response"
+	}
+	return lines
+}
+
+// cost is a number from 0 to 2^52, rounded up: a number below zero earns no units. Once the header of a response is
+// there, the placeholder is final.
 func (c placeholderCost) cost(q costQuestion) (units int64, told, final bool) {
 	text, err := q.set.placeholderValue(q.rule, wordCost, &c.Placeholder, &request{Request: q.response.Request, repl: q.repl})
 	if text == "" && err == nil && q.response.Complete && !q.response.Failure {
@@ -21,7 +38,7 @@ func (c placeholderCost) cost(q costQuestion) (units int64, told, final bool) {
 	}
 	if strings.ContainsAny(text, ".eE") {
 		var ok bool
-		if units, ok = jsonbody.RoundUp(text); ok {
+		if units, ok = bodyvalue.RoundUp(text); ok {
 			return units, true, q.response.Begun
 		}
 	}

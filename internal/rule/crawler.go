@@ -1,11 +1,11 @@
 package rule
 
-import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 
 // The placeholders of crawlers: the name of the one that a request certainly comes from, the name that the request claims, and
 // what is known of the claim.
 const (
-	CrawlerName   = bodyplan.Prefix + "crawler"
+	CrawlerName   = bodyvalue.PlaceholderPrefix + "crawler"
 	CrawlerClaim  = CrawlerName + "_claim"
 	CrawlerStatus = CrawlerName + "_status"
 )

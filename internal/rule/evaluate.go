@@ -29,11 +29,11 @@ type Evaluation struct {
 	// DryRefusals are the dry-run rules that would refuse the request without a decision.
 	DryRefusals []DryRefusal
 
-	// Blocked says that overrides or limits of 0 refuse the request. The results of Enforced are then those
-	// of a denial, by BlockedBy.
+	// Blocked says that overrides or limits of 0 refuse the request. The results of Enforced are then the
+	// results of a denial, by BlockedBy.
 	Blocked bool
 
-	// BlockedBy is [SourceOverride] where an override refuses the request, [limiter.SourceDenyCache] where a remembered
+	// BlockedBy is [limiter.SourceOverride] where an override refuses the request, [limiter.SourceDenyCache] where a remembered
 	// denial does before the body is read, and otherwise the source of a limit of 0, [limiter.SourceMemory].
 	BlockedBy limiter.Source
 
@@ -50,8 +50,11 @@ type Evaluation struct {
 	// Pass is the pass that the client's browser sent.
 	Pass Pass
 
-	// Crawler is the name of the crawler that the request certainly comes from; empty: none.
+	// Crawler is the name of the crawler that the request certainly comes from; empty: no crawler.
 	Crawler string
+
+	// Vars are the variables of the request. [Set.Evaluate] sets them where a rule has needed one.
+	Vars map[string]any
 
 	// Body has the values of the request's body. Nil: no body can be read, and all of its values are absent.
 	Body Body
@@ -60,11 +63,11 @@ type Evaluation struct {
 	// [Set.Evaluate] sets it.
 	Input int64
 
-	// AnyMatch has all rules count the request, also those whose matchers do not match, but those with a key from the
+	// AnyMatch has all rules count the request, also rules whose matchers do not match, but not rules with a key from the
 	// body: to read quotas, not to take from them. Of several rules with one quota the check has the weight of the first.
 	AnyMatch bool
 
-	// OnFinding is called for every rule, also for those after one that refuses the request. Nil: the rules after a
+	// OnFinding is called for every rule, also for rules after one that refuses the request. Nil: the rules after a
 	// refusal are not evaluated.
 	OnFinding func(f Finding)
 }
@@ -80,7 +83,7 @@ type Finding struct {
 	// DryRun says that the rule is a dry run for this request.
 	DryRun bool
 
-	// Override is the override that applies to the key; nil: none does.
+	// Override is the override that applies to the key; nil: no override does.
 	Override *overrides.Entry
 
 	// Err says why the rule refuses the request.
@@ -101,7 +104,7 @@ type Status int
 // The statuses of a rule.
 const (
 	Counts     Status = iota // the rule takes units, or looks at them before the response says whether it does
-	Looks                    // the rule takes none: its count does not match, and something must be left
+	Looks                    // the rule takes no units: its count does not match, and something must be left
 	NotMatched               // the rule's matchers do not match
 	Skipped                  // the key is empty, and the rule is left out
 	Rejected                 // the rule refuses the request: the key is empty, or its matchers fail
@@ -130,6 +133,7 @@ func (s *Set) Evaluate(r *http.Request, repl *caddy.Replacer, e *Evaluation) (re
 		return nil
 	}
 	refused = s.evaluateRules(s.Rules[:s.bodiless], q, e, nil)
+	e.Vars = q.vars
 	if s.bodiless < len(s.Rules) && s.needsBody(e, refused) {
 		refused = s.evaluateRules(s.Rules[s.bodiless:], q, e, refused)
 	}
@@ -157,8 +161,8 @@ func (e *Evaluation) refuse() {
 func (s *Set) evaluateRules(rules []Rule, q *request, e *Evaluation, earlier error) (refused error) {
 	refused = earlier
 	for i := range rules {
-		var check limiter.Check
-		found := s.evaluateRule(&rules[i], q, e, &check)
+		found := Finding{Rule: &rules[i]}
+		check := s.evaluateRule(&found, q, e)
 		found.Refused = refused != nil
 		if e.OnFinding != nil {
 			e.OnFinding(found)
@@ -176,40 +180,42 @@ func (s *Set) evaluateRules(rules []Rule, q *request, e *Evaluation, earlier err
 		case found.Status == Exempted:
 			e.Exempted = true
 		case found.Status == Counts, found.Status == Looks, found.Status == Blocked:
-			e.add(&found, &check)
+			e.add(&found, check)
 		}
 	}
 	return refused
 }
 
-// evaluateRule matches a request against a rule, and fills in the check of what the rule takes.
-func (s *Set) evaluateRule(rule *Rule, q *request, e *Evaluation, check *limiter.Check) (f Finding) {
-	f.Rule = rule
+// evaluateRule matches a request against the rule of a finding, which it completes. It returns the check of what the rule takes,
+// which lasts until the next rule and may be without its key.
+func (s *Set) evaluateRule(f *Finding, q *request, e *Evaluation) (check *limiter.Check) {
+	rule := f.Rule
 	if f.Key, f.Status, f.Err = s.keyOf(rule, q, e); f.Err != nil {
 		f.DryRun = !rule.refusesWithoutKey(f.Err)
-		return f
+		return nil
 	}
 	f.DryRun = rule.DryRun || rule.Rollout != nil && !rule.Rollout.selects(f.Key)
 	if f.Status != Counts && f.Status != Looks {
-		return f
+		return nil
 	}
 	if s.Overrides != nil && s.Overrides.Applied.Load() != nil {
 		f.Override = s.overrideOf(rule, f.Key, q)
 	}
-	if f.Override == nil && rule.isConstant {
+	if check = &q.check; f.Override == nil && rule.isConstant {
+		if rule.isPlain && e.Pass.Standing == Stranger {
+			return &rule.baseCheck
+		}
 		*check = rule.baseCheck
 		check.Key = f.Key
-		if rule.looking.inFlight > 0 {
-			rule.looking.first(check, q.Request)
-		}
+		rule.looking.first(check, q.Request)
 	} else {
-		f.Status = s.checkForRequest(rule, &f, q, check)
+		f.Status = s.checkForRequest(rule, f, q, check)
 	}
 	if e.Pass.Standing != Stranger && f.Status == Counts && !f.DryRun {
 		e.usePass(rule, check, f.Override != nil)
 		f.Key = check.Key
 	}
-	return f
+	return check
 }
 
 // keyOf returns the key of a rule for a request.
@@ -229,7 +235,7 @@ func (s *Set) keyOf(rule *Rule, q *request, e *Evaluation) (limiter.EncodedKey, 
 			return limiter.EncodedKey{}, Rejected, err
 		}
 	}
-	if isEarly(q.Request) && (s.exemptsAddresses() || rule.Key.needsAddress()) {
+	if isEarly(q.Request) && (s.exemptsAddresses() || rule.needsAddress()) {
 		return limiter.EncodedKey{}, Rejected, Refuse(http.StatusTooEarly, errEarly)
 	}
 	key := rule.Key.key(q)
@@ -369,7 +375,7 @@ func matchError(rule *Rule, err error) error {
 	return fmt.Errorf("matching the requests of policy %q: %w", rule.Policy.Name(), matcherError{err})
 }
 
-// add adds the check of a rule to those of its kind. Where an earlier rule of the same policy has a check of the same
+// add adds the check of a rule to the checks of its kind. Where an earlier rule of the same policy has a check of the same
 // quota, that check takes the sum of both weights, unless the evaluation only reads quotas.
 func (e *Evaluation) add(f *Finding, check *limiter.Check) {
 	checks := &e.Enforced
@@ -380,7 +386,7 @@ func (e *Evaluation) add(f *Finding, check *limiter.Check) {
 		checks = &e.DryRun
 	case f.Status == Blocked:
 		e.Blocked = true
-		if e.BlockedBy != SourceOverride {
+		if e.BlockedBy != limiter.SourceOverride {
 			e.BlockedBy = BlockSource(check)
 		}
 	}
@@ -393,6 +399,7 @@ func (e *Evaluation) add(f *Finding, check *limiter.Check) {
 		}
 	}
 	*checks = append(*checks, *check)
+	(*checks)[len(*checks)-1].Key = f.Key
 }
 
 // usePass changes a check to take from the quota of the request's pass, or from what is reserved.

@@ -50,7 +50,7 @@ func (s *Set) blocksAddress(r *http.Request, e *Evaluation) (blocked bool, refus
 // IsDryRun reports whether all rules are dry runs for all clients.
 func (s *Set) IsDryRun() bool { return s.firstEnforced() == nil }
 
-// firstEnforced returns the first rule that is enforced for a part of the keys at least; nil if there is none.
+// firstEnforced returns the first rule that is enforced for a part of the keys at least; nil if there is no such rule.
 func (s *Set) firstEnforced() *Rule {
 	for i := range s.Rules {
 		if r := &s.Rules[i]; !r.DryRun && (r.Rollout == nil || r.Rollout.fraction > 0) {
@@ -60,7 +60,7 @@ func (s *Set) firstEnforced() *Rule {
 	return nil
 }
 
-// clientAddress returns the whole address of a request's client; the zero value if it has none, as over a unix socket.
+// clientAddress returns the whole address of a request's client; the zero value if it has no address, as over a unix socket.
 func clientAddress(r *http.Request) netip.Addr {
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	address, err := netip.ParseAddr(text)
@@ -80,7 +80,7 @@ func (t *KeyTemplate) keyOfClient(r *http.Request) limiter.EncodedKey {
 }
 
 // blockOfKey returns the block for all policies that contains all addresses of clients in a key, and one that contains some of
-// them; nil: none does.
+// them; nil: no override does.
 func (r *Rule) blockOfKey(live *overrides.Live, key limiter.EncodedKey) (all, some *overrides.Entry) {
 	for _, address := range r.addressesOfKey(key) {
 		network, err := ParseRange(address.text)

@@ -60,7 +60,7 @@ func TestSet_Blocks(t *testing.T) {
 		assert.Equal(t, check.Policy.Name()+" "+check.Key.String(), test.policy+" "+test.key, "%s: whose check", name)
 		wait := check.Result.RetryAfter
 		assert.ErrorIf(t, check.Result.Passes() || wait < time.Hour-time.Minute || wait > time.Hour, "%s: %+v", name, check.Result)
-		assert.Equal(t, BlockSource(&check), SourceOverride, "%s: the source", name)
+		assert.Equal(t, BlockSource(&check), limiter.SourceOverride, "%s: the source", name)
 		r, _ = keyRequest("203.0.112.7", nil)
 		blocked, err = set.Blocks(r, new(Evaluation))
 		assert.ErrorIf(t, blocked || err != nil, "%s: another address: %v, %v", name, blocked, err)

@@ -12,10 +12,10 @@ import (
 // firstDenials is after how many denials of one private address this address is reported as probably not a client's.
 const firstDenials = 1000
 
-// namingHeaders are headers that name a client. A proxy that sends one is in front; a network that hides clients sends none.
+// namingHeaders are headers that name a client. A proxy that sends one is in front; a network that hides clients sends no such header.
 var namingHeaders = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "True-Client-Ip", "Cf-Connecting-Ip"}
 
-// hiddenWatch finds out whether a network in front, such as that of containers, gives all clients one address. It looks at
+// hiddenWatch finds out whether a network in front, such as the network of containers, gives all clients one address. It looks at
 // the first denials of a rule, and at no request that passes.
 type hiddenWatch struct {
 	report func()

@@ -37,6 +37,7 @@ type keyPart struct {
 	literal string
 	Placeholder
 	address bool // the placeholder is a client's address
+	client  bool // the placeholder is {client_ip}
 }
 
 const (
@@ -120,7 +121,7 @@ func (t *KeyTemplate) addPlaceholder(name string) error {
 	if last := len(t.parts) - 1; last >= 0 && t.parts[last].Name != "" {
 		t.parts = append(t.parts, keyPart{literal: borderMark})
 	}
-	t.parts = append(t.parts, keyPart{Placeholder: p, address: address})
+	t.parts = append(t.parts, keyPart{Placeholder: p, address: address, client: name == clientIPName})
 	return nil
 }
 
@@ -139,22 +140,29 @@ func (t *KeyTemplate) addLiteral(literal *strings.Builder, b byte) {
 	}
 }
 
-// HashPasswords has passwords in keys hashed with a secret, that of hash_keys. Without one their hash has none.
+// HashPasswords has passwords in keys hashed with a secret, which hash_keys has. Without that option their hash has no secret.
 func (t *KeyTemplate) HashPasswords(secret string) { t.secret = []byte(secret) }
 
 // key makes the key of a request. The key is empty if one of the placeholders is absent or unreadable.
 func (t *KeyTemplate) key(q *request) limiter.EncodedKey {
 	if len(t.parts) == 1 && t.parts[0].Name != "" {
 		part := &t.parts[0]
+		if part.client && q.ofClient != (limiter.EncodedKey{}) && q.prefixes == t.prefixes {
+			return q.ofClient
+		}
 		value := t.text(part, q)
 		if part.empties != nil {
 			part.recordValue(q, value)
 		}
-		if !t.needsEncoding(value) {
-			if part.address || part.field.kind == headerField {
-				return limiter.AsEncoded(value)
+		if !t.needsEncoding(value) { // braces do
+			if !part.address && part.field.kind != headerField {
+				value = strings.Clone(value) // else a store would keep the whole cookie line or URL that has the value
 			}
-			return limiter.AsEncoded(strings.Clone(value)) // else a store would keep the whole cookie line or URL that has the value
+			key := limiter.WithoutBraces(value)
+			if part.client {
+				q.ofClient, q.prefixes = key, t.prefixes
+			}
+			return key
 		}
 	}
 	var space [256]byte
@@ -217,8 +225,11 @@ func (t *KeyTemplate) Cookies() (names []string) {
 
 // text returns what a placeholder has in keys; empty if that is absent or unreadable.
 func (t *KeyTemplate) text(part *keyPart, q *request) string {
-	if part.Name == clientIPName { // the usual key without the replacer, which takes many times as long
-		ip, _ := caddyhttp.GetVar(q.Context(), caddyhttp.ClientIPVarKey).(string)
+	if part.client { // the usual key without the replacer, which takes many times as long
+		if q.vars == nil {
+			q.vars, _ = q.Context().Value(caddyhttp.VarsCtxKey).(map[string]any)
+		}
+		ip, _ := q.vars[caddyhttp.ClientIPVarKey].(string)
 		return t.prefixes.Shorten(ip)
 	}
 	return t.value(part, q).Text()

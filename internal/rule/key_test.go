@@ -276,6 +276,18 @@ func TestAddress_is_cut_wherever_it_stands_in_a_key(t *testing.T) {
 	assert.ErrorIf(t, got != want, "got %q, want %q", got, want)
 }
 
+// TestAddress_of_several_policies is cut to the prefix of each policy of a request.
+func TestAddress_of_several_policies(t *testing.T) {
+	r, _ := keyRequest("192.0.2.77", nil)
+	q := &request{Request: r}
+	for bits, want := range map[int]string{32: "192.0.2.77", 24: "192.0.2.0/24", 16: "192.0.0.0/16"} {
+		template := assert.NoError(ParseKey("{http.vars.client_ip}", Prefixes{IPv4: bits, IPv6: 64}))(t)
+		for range 2 {
+			assert.Equal(t, template.key(q).String(), want, "cut to %d bits", bits)
+		}
+	}
+}
+
 func TestAddress_alone_needs_no_replacer(t *testing.T) {
 	template := assert.NoError(ParseKey("{http.vars.client_ip}", Prefixes{IPv4: 32, IPv6: 64}))(t)
 	for address, want := range map[string]string{"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "": ""} {

@@ -10,7 +10,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestvalue"
 )
 
-// This file says which requests look at a quota instead of taking from it. Those that the option count leaves out look at one
+// This file says which requests look at a quota instead of taking from it. Requests that the option count leaves out look at one
 // unit, and that is all. With count_if, requests of which few count look first, and are charged when their response counts:
 // otherwise the pictures of one page would refuse each other. That they do for so long as no more of them are on their way on
 // a node than in_flight says, which bounds by how many units a quota can be exceeded.
@@ -29,7 +29,7 @@ type looking struct {
 	onlySafe bool  // requests that may be guesses of a secret take
 }
 
-// lookingOf returns which requests look first of a rule whose count_if judges responses. The number is that of in_flight; nil: the
+// lookingOf returns which requests look first of a rule whose count_if judges responses. The number is the value of in_flight; nil: the
 // default, by whether keys have the client's address alone.
 func lookingOf(inFlight *int64, byAddress bool) looking {
 	switch {
@@ -41,7 +41,7 @@ func lookingOf(inFlight *int64, byAddress bool) looking {
 	return looking{}
 }
 
-// first makes a check that takes one that looks first, if its request is one of those.
+// first makes a check that takes a check that looks first, if its request is one that looks.
 func (l looking) first(c *limiter.Check, r *http.Request) {
 	if l.inFlight > 0 && (!l.onlySafe || isSafe(r)) {
 		c.Look, c.InFlight, c.Refundable = true, l.inFlight, false

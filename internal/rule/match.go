@@ -7,17 +7,18 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
-// This file is about matchers whose answer is not Caddy's alone: those of paths, see [pathMatcher], and those that ask for values of the request's body, of which some cannot be read. What such a matcher
-// says is unknown, by Kleene's logic: with path /a beside it, a request of another path does not match whatever the value
-// is, and a matcher within not stays unknown. Caddy keeps matchers in maps, so that they have no order that could decide.
+// This file is about matchers whose answer is not Caddy's alone: matchers of paths, see [pathMatcher], and matchers that ask for
+// values of the request's body, of which some cannot be read. What a matcher says of such a value is unknown, by Kleene's logic:
+// with path /a beside the matcher, a request of another path does not match whatever the value is, and a matcher within not stays
+// unknown. Caddy keeps matchers in maps, so that they have no order that could decide.
 
 // truth is what a condition says of a request.
 type truth uint8
@@ -39,6 +40,7 @@ type selector struct {
 
 // newSelector makes the selector of an option of a rule. With extensions a path meets also that path with an extension.
 func newSelector(option string, sets caddyhttp.MatcherSets, extensions bool) selector {
+	sets = withAnyLetters(sets)
 	conditions := conditionsOf(sets, place{extensions: extensions})
 	return selector{option, sets, conditions, comparePaths(conditions), option == "count"}
 }
@@ -48,7 +50,7 @@ type condition struct {
 	matcher  caddyhttp.MatcherSet // of one matcher; empty: the sets decide
 	sets     [][]condition
 	paths    *pathMatcher // in place of the matcher, for paths
-	negated  bool         // the condition holds if none of the sets does
+	negated  bool         // the condition holds if no set does
 	asksBody bool         // the condition depends on a value of the body
 	module   string       // of the matcher
 }
@@ -56,7 +58,7 @@ type condition struct {
 // place is where matchers stand: what [pathMatcher] goes by.
 type place struct{ within, extensions bool }
 
-// conditionsOf returns matchers as conditions. Those that ask for the body stand at the end of their set, so that no body is
+// conditionsOf returns matchers as conditions. Conditions that ask for the body stand at the end of their set, so that no body is
 // read where another one does not match.
 func conditionsOf(sets []caddyhttp.MatcherSet, at place) [][]condition {
 	conditions := make([][]condition, len(sets))
@@ -81,6 +83,8 @@ func conditionOf(matcher any, at place) condition {
 			paths = withoutSlash(paths)
 		}
 		return condition{paths: &pathMatcher{paths, at.within, at.extensions && !at.within}, module: pathModule}
+	case methodMatcher:
+		return condition{matcher: caddyhttp.MatcherSet{m}, module: string(caddyhttp.MatchMethod(m).CaddyModule().ID)}
 	case *caddyhttp.VarsMatcher:
 		for _, name := range slices.Sorted(maps.Keys(*m)) {
 			alternatives = append(alternatives, caddyhttp.MatcherSet{&caddyhttp.VarsMatcher{name: (*m)[name]}})
@@ -100,9 +104,32 @@ func conditionOf(matcher any, at place) condition {
 		c.module = string(module.CaddyModule().ID)
 	}
 	if text, err := json.Marshal(matcher); err == nil {
-		c.asksBody = len(bodyplan.NamesInJSON(text, nil)) > 0
+		c.asksBody = len(bodyvalue.NamesInJSON(text, nil)) > 0
 	}
 	return c
+}
+
+// methodMatcher matches methods in any letters: Werkzeug, and so Flask, takes post for POST. Within not, where a method is left out,
+// its letters count as they are.
+type methodMatcher caddyhttp.MatchMethod
+
+// MatchWithError implements [caddyhttp.RequestMatcherWithError].
+func (m methodMatcher) MatchWithError(r *http.Request) (bool, error) {
+	return slices.ContainsFunc(m, func(method string) bool { return strings.EqualFold(method, r.Method) }), nil
+}
+
+// withAnyLetters returns matchers of which those of methods, outside of not, match these in any letters.
+func withAnyLetters(sets caddyhttp.MatcherSets) caddyhttp.MatcherSets {
+	sets = slices.Clone(sets)
+	for i, set := range sets {
+		sets[i] = slices.Clone(set)
+		for j, matcher := range set {
+			if methods, ok := matcher.(*caddyhttp.MatchMethod); ok {
+				sets[i][j] = methodMatcher(*methods)
+			}
+		}
+	}
+	return sets
 }
 
 // pathModule is the module of matchers of paths.
@@ -137,9 +164,9 @@ func (c condition) compare(other condition) int {
 // matching asks the matchers of a rule about one request.
 type matching struct {
 	request *http.Request
-	body    Body             // nil: no value of the body can be asked for
-	forms   []*http.Request  // see [formsOf]
-	unread  bodyvalue.Reason // why a value that matchers asked for cannot be read
+	body    Body                       // nil: no value of the body can be asked for
+	forms   []*http.Request            // see [formsOf]
+	unread  bodyvalue.UnreadableReason // why a value that matchers asked for cannot be read
 }
 
 // matcherError is the error of a matcher, and not of the body.

@@ -57,7 +57,7 @@ func (m *pathMatcher) meetsExtension(path string) bool {
 	})
 }
 
-// formsOf returns requests with the forms in which routers see a request's path; none where they all see it as it is. A path
+// formsOf returns requests with the forms in which routers see a request's path; no request where all routers see the path as it is. A path
 // with a slash at its end keeps one besides, for patterns such as /api/*.
 func formsOf(r *http.Request) (forms []*http.Request) {
 	form, withoutScripts, ok := requestvalue.PathForms(r.URL.Path)
@@ -80,7 +80,7 @@ func endsWithSlash(path string) bool {
 	return last == "" || last[0] == ';'
 }
 
-// withoutSlash adds to patterns those that end with a slash, without it: who writes /admin/login/ means what routers without
+// withoutSlash adds to patterns that end with a slash the same patterns without it: who writes /admin/login/ means what routers without
 // slashes at the end take for it, too.
 func withoutSlash(patterns caddyhttp.MatchPath) caddyhttp.MatchPath {
 	all := slices.Clone(patterns)

@@ -60,6 +60,39 @@ func TestMatch_pathForms(t *testing.T) {
 	}
 }
 
+// TestMatch_methodLetters has a method meet in any letters, and be left out within not only as it is written.
+func TestMatch_methodLetters(t *testing.T) {
+	post, get := &caddyhttp.MatchMethod{"POST"}, &caddyhttp.MatchMethod{"GET"}
+	for _, test := range []struct {
+		method string
+		set    any
+		want   bool
+	}{
+		{"POST", post, true},
+		{"post", post, true},
+		{"Post", post, true},
+		{"GET", post, false},
+		{"POSTS", post, false},
+		{"GET", &caddyhttp.MatchNot{MatcherSets: []caddyhttp.MatcherSet{{get}}}, false},
+		{"get", &caddyhttp.MatchNot{MatcherSets: []caddyhttp.MatcherSet{{get}}}, true},
+	} {
+		selected := newSelector("match", caddyhttp.MatcherSets{{test.set}}, false)
+		request, _ := pathRequest(t, "/")
+		request.Method = test.method
+		for name, ask := range map[string]func() (bool, error){
+			"by Caddy's way": func() (bool, error) { return selected.sets.AnyMatchWithError(request) },
+			"by conditions": func() (bool, error) {
+				answer, err := (&matching{request: request}).any(selected.conditions)
+				return answer == isTrue, err
+			},
+		} {
+			got, err := ask()
+			assert.Must(t, err)
+			assert.Equal(t, got, test.want, "%s of %v %s", test.method, test.set, name)
+		}
+	}
+}
+
 // TestMatch_pathSlash has patterns with a slash at the end meet what routers take for their path.
 func TestMatch_pathSlash(t *testing.T) {
 	for pattern, paths := range map[string][]string{

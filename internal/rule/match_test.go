@@ -10,7 +10,6 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
@@ -18,7 +17,7 @@ import (
 // fakeBody is a body whose values are a test's: a text, or none that can be read.
 type fakeBody struct {
 	values map[string]string
-	unread bodyvalue.Reason
+	unread bodyvalue.UnreadableReason
 	err    error // of a body that is not there to be read
 	failed error
 	asked  int
@@ -28,34 +27,34 @@ type fakeBody struct {
 const arrayOf = "[]"
 
 func (b *fakeBody) placeholder(name string) (any, bool) {
-	if !bodyplan.IsName(name) {
+	if !bodyvalue.IsPlaceholder(name) {
 		return nil, false
 	}
 	b.asked++
 	b.failed = b.err
-	value := b.values[name[len(bodyplan.Prefix+"json."):]]
+	value := b.values[name[len(bodyvalue.PlaceholderPrefix+"json."):]]
 	if value == arrayOf {
 		b.unread, value = bodyvalue.ReasonArray, ""
 	}
 	return value, true
 }
 
-func (b *fakeBody) Unread() (bodyvalue.Reason, error) {
+func (b *fakeBody) Unread() (bodyvalue.UnreadableReason, error) {
 	unread, failed := b.unread, b.failed
 	b.unread, b.failed = bodyvalue.ReasonNone, nil
 	return unread, failed
 }
 
-func (*fakeBody) Denies([]limiter.Check) bool       { return false }
-func (*fakeBody) Values() (*bodyplan.Values, error) { return nil, errors.ErrUnsupported }
-func (*fakeBody) Err() error                        { return nil }
+func (*fakeBody) Denies([]limiter.Check) bool        { return false }
+func (*fakeBody) Values() (*bodyvalue.Values, error) { return nil, errors.ErrUnsupported }
+func (*fakeBody) Err() error                         { return nil }
 
 // failing is a matcher that asks for a value and fails.
 type failing struct{ path string }
 
 func (m failing) MatchWithError(r *http.Request) (bool, error) {
 	repl, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
-	_, _ = repl.Get(bodyplan.Prefix + "json." + m.path)
+	_, _ = repl.Get(bodyvalue.PlaceholderPrefix + "json." + m.path)
 	return false, errBroken
 }
 
@@ -65,7 +64,7 @@ var errBroken = errors.New("the matcher is broken")
 func bodyVars(paths ...string) *caddyhttp.VarsMatcher {
 	m := caddyhttp.VarsMatcher{}
 	for _, path := range paths {
-		m["{"+bodyplan.Prefix+"json."+path+"}"] = []string{"x"}
+		m["{"+bodyvalue.PlaceholderPrefix+"json."+path+"}"] = []string{"x"}
 	}
 	return &m
 }
@@ -76,7 +75,7 @@ func bodyPattern(t *testing.T, paths ...string) *caddyhttp.MatchVarsRE {
 	for _, path := range paths {
 		one := &caddyhttp.MatchRegexp{Pattern: "^x$"}
 		assert.Must(t, one.Provision(caddy.Context{}))
-		m["{"+bodyplan.Prefix+"json."+path+"}"] = one
+		m["{"+bodyvalue.PlaceholderPrefix+"json."+path+"}"] = one
 	}
 	return &m
 }
@@ -124,7 +123,7 @@ func TestSet_matches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := manyRules(t, 2, 0)[:1]
-			rules[0].Match, rules[0].MatchBody = test.sets, []bodyplan.Source{assert.NoError(bodyplan.ParseSource(bodyplan.Prefix + "json.x"))(t)}
+			rules[0].Match, rules[0].MatchBody = test.sets, []bodyvalue.ValueSource{assert.NoError(bodyvalue.ParseSource(bodyvalue.PlaceholderPrefix + "json.x"))(t)}
 			body := &fakeBody{values: values}
 			got := matchesBody(t, rules, body)
 			assert.Equal(t, got, test.want, "the matchers' answer")

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // The full names of a client's addresses.
@@ -16,7 +16,7 @@ const (
 	remoteHostName = "http.request.remote.host"
 )
 
-// The shorthands of a Caddyfile, which Caddy replaces by full names, and those that are followed by a dot and a name.
+// The shorthands of a Caddyfile, which Caddy replaces by full names, and the shorthands that are followed by a dot and a name.
 var (
 	shorthands = strings.Fields(`host hostport port orig_method orig_uri orig_path orig_dir orig_file orig_query orig_?query
 		method uri %uri path %path dir file query %query ?query remote remote_host remote_port scheme uuid tls_cipher
@@ -54,13 +54,13 @@ func replaced(name string) string {
 
 var replaceShorthands = sync.OnceValue(httpcaddyfile.NewShorthandReplacer)
 
-// fullByShorthand has the full names of the shorthands; empty where Caddy has none.
+// fullByShorthand has the full names of the shorthands; empty where Caddy has no full name.
 var fullByShorthand = sync.OnceValue(func() map[string]string {
 	full := make(map[string]string, len(shorthands))
 	for _, short := range shorthands {
 		full[short] = replaced(short)
 	}
-	full[credentialShort] = credentialName // which is this module's
+	full[credentialShort] = CredentialName // which is this module's
 	return full
 })
 
@@ -72,7 +72,7 @@ var families = sync.OnceValue(func() map[string]string {
 		full[short] = strings.TrimSuffix(replaced(short+".x"), ".x")
 	}
 	for _, short := range ownShorthands {
-		full[short] = bodyplan.Prefix + short
+		full[short] = bodyvalue.PlaceholderPrefix + short
 	}
 	return full
 })

@@ -23,7 +23,7 @@ type numbers struct {
 	WeightFrom, LimitFrom, BurstFrom Placeholder
 
 	// DayFrom is the placeholder of the day on which a client's months begin. The rule's policy has months from the day that
-	// counts if the placeholder has none. The zero value: all clients have these.
+	// counts if the placeholder has no value. The zero value: all clients have these.
 	DayFrom Placeholder
 
 	// Unlimited says that the rule is left out for requests without a number in LimitFrom. The limit of the rule's
@@ -43,7 +43,7 @@ type Variants struct {
 	mu    sync.RWMutex
 	known map[[2]int64]*limiter.Policy
 
-	months [mostDays]atomic.Pointer[Variants] // those whose months begin on each day; nil: no request was of that day
+	months [mostDays]atomic.Pointer[Variants] // the variants whose months begin on each day; nil: no request was of that day
 }
 
 // mostDays is how many days there are that a month may begin on.
@@ -56,7 +56,7 @@ func NewVariants(base *limiter.Policy) *Variants { return &Variants{base: base, 
 type Newest struct {
 	Policy    *limiter.Policy
 	Variants  *Variants
-	LimitFrom string // the name of the placeholder of the limit; empty: none
+	LimitFrom string // the name of the placeholder of the limit; empty: no placeholder
 	Unlimited bool   // as in [numbers]
 }
 

@@ -60,7 +60,7 @@ func isExemption(e *overrides.Entry) bool {
 	return e != nil && e.Action == overrides.Exempt && !e.All()
 }
 
-// underRange returns which of two overrides applies, that of a key and the block of a range. Both may be nil. Of two
+// underRange returns which of two overrides applies, the override of a key or the block of a range. Both may be nil. Of two
 // blocks the longer one applies.
 func underRange(found, block *overrides.Entry) *overrides.Entry {
 	switch {
@@ -103,7 +103,7 @@ func BlockSource(check *limiter.Check) limiter.Source {
 	if check.Policy.Capacity() == 0 {
 		return limiter.SourceMemory
 	}
-	return SourceOverride
+	return limiter.SourceOverride
 }
 
 // forgetRemaining sets the remaining units of the checks beside a block to unknown, because no store is asked for them.

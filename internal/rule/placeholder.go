@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/requestvalue"
 )
@@ -22,7 +21,7 @@ type Placeholder struct {
 	Name string
 
 	field   field
-	empties *atomic.Int32 // how many requests had no value, as long as none had one; then below 0. Nil: not counted
+	empties *atomic.Int32 // how many requests had no value, as long as no request had one; then below 0. Nil: not counted
 }
 
 // ParsePlaceholder reads the placeholder that an option's number comes from.
@@ -41,7 +40,7 @@ func ParsePlaceholder(option, text string) (Placeholder, error) {
 	return newPlaceholder(option, name)
 }
 
-// ParseDay reads the placeholder of the day on which a client's months begin; empty: none. One that clients write is
+// ParseDay reads the placeholder of the day on which a client's months begin; empty: no placeholder. One that clients write is
 // refused: each day has a quota of its own.
 func ParseDay(text string) (Placeholder, error) {
 	p, err := ParsePlaceholder("window", text)
@@ -101,8 +100,8 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 	if IsOfCrawler(name) {
 		p.empties = nil // most requests have no value
 	}
-	if bodyplan.IsName(name) {
-		source, err := bodyplan.ParseSource(name)
+	if bodyvalue.IsPlaceholder(name) {
+		source, err := bodyvalue.ParseSource(name)
 		switch short := ShortNames("{" + name + "}"); {
 		case err != nil:
 			return p, fmt.Errorf("%s: %s: %w", option, short, err)
@@ -111,8 +110,8 @@ func newPlaceholder(option, name string) (Placeholder, error) {
 		}
 		p.field = field{kind: bodyField, source: source}
 	}
-	if strings.HasPrefix(name, credentialName) && option != wordKey {
-		return p, fmt.Errorf("%s: {%s} stands in keys alone", option, strings.TrimPrefix(name, bodyplan.Prefix))
+	if strings.HasPrefix(name, CredentialName) && option != wordKey {
+		return p, fmt.Errorf("%s: {%s} stands in keys alone", option, strings.TrimPrefix(name, bodyvalue.PlaceholderPrefix))
 	}
 	if full := fullName(name); full != "" {
 		return p, fmt.Errorf("%s: {%s} is of the Caddyfile; in JSON write {%s}", option, name, full)
@@ -144,7 +143,7 @@ func (p *Placeholder) recordValue(q *request, value string) {
 	}
 }
 
-// isNeverSet reports, once, that none of the first requests had a value.
+// isNeverSet reports, once, that no request of the first ones had a value.
 func (p *Placeholder) isNeverSet() bool {
 	if p.empties == nil {
 		return false
@@ -160,8 +159,8 @@ type field struct {
 	name   string            // of a header in its canonical form
 	parsed requestvalue.Name // of a cookie or a query parameter
 
-	source bodyplan.Source // of the body
-	number int             // of the source in the plan of the set
+	source bodyvalue.ValueSource // of the body
+	number int                   // of the source in the plan of the set
 }
 
 type fieldKind uint8
@@ -189,15 +188,14 @@ var fieldNames = map[string]fieldKind{
 	"http.request.uri":       uriField,
 	"http.request.host":      hostField,
 	"http.request.hostport":  hostPortField,
-	credentialName:           credentialField,
-	credentialName + ".user": credentialUserField,
+	CredentialName:           credentialField,
+	CredentialName + ".user": credentialUserField,
 }
 
-// The placeholder of a request's credential, which stands in keys alone: no log or header has it.
-const (
-	credentialShort = "credential"
-	credentialName  = bodyplan.Prefix + credentialShort
-)
+// CredentialName is the placeholder of a request's credential, which stands in keys alone: no log or header has it.
+const CredentialName = bodyvalue.PlaceholderPrefix + credentialShort
+
+const credentialShort = "credential"
 
 // HeaderPrefix begins the placeholders of headers.
 const HeaderPrefix = "http.request.header."
@@ -286,7 +284,7 @@ func (f *field) parameters(query string) (times int) {
 }
 
 // planBody has a plan read the placeholder's value, and reports whether the value is one of the body.
-func (p *Placeholder) planBody(plan *bodyplan.Plan) bool {
+func (p *Placeholder) planBody(plan *bodyvalue.Plan) bool {
 	switch p.field.kind {
 	case bodyField:
 		p.field.number = plan.Add(p.field.source)

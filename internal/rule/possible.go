@@ -35,7 +35,8 @@ func (r *Rule) canYield(text string) bool {
 }
 
 // FoldKey returns the text of a key, of any length and encoded as [limiter.AsEncoded] expects it, with each value of the
-// request as it stands in keys of requests. Other values stay, and so does a text that the rule cannot make a key of. Same says that the rule can make the given key, so that nothing is folded.
+// request as it stands in keys of requests. Other values stay, and so does a text that the rule cannot make a key of. Same says
+// that the rule can make the given key, so that nothing is folded.
 func (r *Rule) FoldKey(text string) (folded string, same bool) {
 	if r.canYield(text) {
 		return text, true
@@ -100,7 +101,7 @@ func (t *KeyTemplate) canHave(part *keyPart, value string) bool {
 	}
 }
 
-// split returns the values of the placeholders in a key, by the number of the part; that of a literal is empty. It
+// split returns the values of the placeholders in a key, by the number of the part; the value of a literal is empty. It
 // reports whether the key has the form of the template, with a value for each placeholder.
 func (t *KeyTemplate) split(key string) (values []string, ok bool) {
 	values = make([]string, len(t.parts))
@@ -148,7 +149,7 @@ func (t *KeyTemplate) encoded(key string) (b byte, ok bool) {
 	return b, ok && t.reserved[b] && key[1] < 'a' && key[2] < 'a'
 }
 
-// isShortened reports whether a text is a client's address as keys have it: cut to its prefix, or that of a unix socket.
+// isShortened reports whether a text is a client's address as keys have it: cut to its prefix, or the address of a unix socket.
 func (p Prefixes) isShortened(value string) bool {
 	if value == "" {
 		return false
@@ -172,7 +173,8 @@ func (r *Rule) addressesOfKey(key limiter.EncodedKey) []keyAddress {
 }
 
 // OverrideOfKey returns the override of a key without a request. The block of a range applies if the range contains all
-// addresses of the key. Part is the block of a range that contains some of them; nil: none. A block for all policies goes first.
+// addresses of the key. Part is the block of a range that contains some of the addresses; nil: no range does. A block for all
+// policies goes first.
 func (r *Rule) OverrideOfKey(live *overrides.Live, key limiter.EncodedKey) (entry, part *overrides.Entry) {
 	everywhere, some := r.blockOfKey(live, key)
 	if everywhere != nil {

@@ -5,15 +5,22 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // request is a request as rules read it.
 type request struct {
 	*http.Request
-	repl *caddy.Replacer  // of the request's placeholders
-	body *bodyplan.Values // nil: no rule has needed a value of the body so far, or no body can be read
+	repl *caddy.Replacer // of the request's placeholders
+	vars map[string]any  // variables of the request; nil: no rule has needed one so far, or there are none outside of Caddy
+
+	ofClient limiter.EncodedKey       // the last key that is the client's address alone; empty: no rule has had one
+	prefixes struct{ IPv4, IPv6 int } // that ofClient was cut to
+
+	check limiter.Check // of the rule that is evaluated
+
+	body *bodyvalue.Values // nil: no rule has needed a value of the body so far, or no body can be read
 
 	forms     []*http.Request // with the forms of the path, once they are made
 	madeForms bool

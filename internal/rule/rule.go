@@ -13,9 +13,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/jsonbody"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 )
@@ -38,7 +37,7 @@ type Rule struct {
 	Match caddyhttp.MatcherSets
 
 	// MatchBody are the values of the request's body that Match asks for.
-	MatchBody []bodyplan.Source
+	MatchBody []bodyvalue.ValueSource
 
 	// PassUnread has the rule not match if one of these values cannot be read. By default the request is refused.
 	PassUnread bool
@@ -53,12 +52,12 @@ type Rule struct {
 	// event.
 	Notify []Fraction
 
-	// Count selects, of these requests, those that take units; the others look at one unit. Empty: all take.
+	// Count selects, of these requests, the requests that take units; the others look at one unit. Empty: all take.
 	Count caddyhttp.MatcherSets
 
 	// CountBody are the values of the request's body that Count asks for. A request of which one cannot be read is refused, or
 	// takes with PassUnread.
-	CountBody []bodyplan.Source
+	CountBody []bodyvalue.ValueSource
 
 	// CountIf selects the responses that count; nil: all.
 	CountIf *caddyhttp.ResponseMatcher
@@ -103,18 +102,21 @@ type Rule struct {
 	selects    bool          // by Match or Count
 	match      selector      // Match
 	count      selector      // Count
+	first      int           // the place of the first rule whose policy has the same name
 	looking    looking       // by CountIf and InFlight
 	isConstant bool          // all requests take the same, by limit, burst and weight, or look at it first
+	isPlain    bool          // nor does a request look first, and no earlier rule has the same policy
 	baseCheck  limiter.Check // what every request of a constant rule takes; the key is missing
 }
 
-// prepare sets isConstant and baseCheck.
+// prepare sets isConstant, isPlain and baseCheck.
 func (r *Rule) prepare() {
 	n := &r.Numbers
 	if r.looking = (looking{}); r.CountIf != nil && !r.estimates() {
 		r.looking = lookingOf(r.InFlight, r.Key.isOfAddressAlone())
 	}
 	r.isConstant = n.LimitFrom.Name+n.BurstFrom.Name+n.WeightFrom.Name+n.DayFrom.Name == "" && len(r.Count) == 0
+	r.isPlain = r.looking.inFlight == 0 && !r.repeats
 	r.baseCheck = limiter.Check{
 		Policy: r.Policy, Weight: n.Weight, Reserve: r.Reserve.of(r.Policy), Refundable: r.refunds(), Charges: r.Cost.From != "", Unit: r.Unit(),
 	}
@@ -122,23 +124,26 @@ func (r *Rule) prepare() {
 
 // Wait says how requests wait for units of running requests. The zero value: they do not.
 type Wait struct {
-	Longest time.Duration // the longest wait; 0: none waits
+	Longest time.Duration // the longest wait; 0: no request waits
 	Most    int           // of a key that wait on a node at once
 
 	// By makes what turns go round by; nil: requests have their turns in the order of their arrival.
 	By *KeyTemplate
 }
 
-// texts are options as they are configured; empty: the option is left out.
-type texts struct{ Key, Cost string }
+// texts are options as they are configured; empty: the option is left out. The key has its default then, and IsKeyless is true.
+type texts struct {
+	Key, Cost, Turns string
+	IsKeyless        bool
+}
 
 // Describer describes the policy of a rule, with the handler whose rule it is. The place is missing.
 type Describer interface {
-	Describe(r *Rule) description.Policy
+	Describe(r *Rule) display.PolicyDescription
 }
 
 // Describe describes the rule's policy, with the handler whose rule it is. The place is missing.
-func (r *Rule) Describe() description.Policy { return r.Describer.Describe(r) }
+func (r *Rule) Describe() display.PolicyDescription { return r.Describer.Describe(r) }
 
 // EmptyKey says what happens to a request for which a placeholder of a key is empty.
 type EmptyKey string
@@ -155,12 +160,12 @@ func EmptyKeys() []EmptyKey { return []EmptyKey{EmptyKeyClientIP, EmptyKeySkip, 
 
 // Set is the rules of one handler. [NewSet] makes one.
 type Set struct {
-	// Rules are evaluated in this order: last those for which the request's body may have to be read. The slice must not
+	// Rules are evaluated in this order: last the rules for which the request's body may have to be read. The slice must not
 	// be replaced.
 	Rules []Rule
 
 	// BodyPlan is the values of request bodies that the rules use.
-	BodyPlan *bodyplan.Plan
+	BodyPlan *bodyvalue.Plan
 
 	// Exempt are the addresses of clients that no rule applies to.
 	Exempt []netip.Prefix
@@ -188,42 +193,47 @@ type Set struct {
 	// needs the address. Nil: nothing is called.
 	OnMissingAddress func(r *Rule, remedy string)
 
-	// Overrides are the limits, blocks and exemptions that operators have set for keys of the policies. Nil: none.
+	// Overrides are the limits, blocks and exemptions that operators have set for keys of the policies. Nil: no overrides.
 	Overrides *overrides.Live
 
 	// Newest returns a policy of the configuration that runs now by its name; false: that has none. Requests that wait are
 	// decided by it. Nil: by the set's own rules.
 	Newest func(policy string) (Newest, bool)
 
-	bodiless int           // how many rules use no value of the request's body
-	bodies   jsonbody.Plan // of the rules' costs
+	bodiless int                  // how many rules use no value of the request's body
+	bodies   bodyvalue.NumberPlan // of the rules' costs
 }
 
 // NewSet makes a set of rules, of which it puts those at the end that use values of the request's body.
 func NewSet(rules []Rule) *Set {
-	s := &Set{BodyPlan: new(bodyplan.Plan)}
+	s := &Set{BodyPlan: new(bodyvalue.Plan)}
 	named := make(map[string]bool, len(rules)) // the IDs of policies so far
+	first := make(map[string]int, len(rules))  // by the names of policies so far
 	var ofBody []Rule
 	for _, r := range rules {
 		if r.planBody(s.BodyPlan); r.usesBody() {
 			ofBody = append(ofBody, r)
 		} else {
-			s.add(r, named)
+			s.add(r, named, first)
 		}
 	}
 	s.bodiless = len(s.Rules)
 	for _, r := range ofBody {
-		s.add(r, named)
+		s.add(r, named, first)
 	}
 	return s
 }
 
-// add adds a rule behind the others, and its policy to those that they name.
-func (s *Set) add(r Rule, named map[string]bool) {
+// add adds a rule behind the others, its policy to those that they name, and its place to the first ones of names.
+func (s *Set) add(r Rule, named map[string]bool, first map[string]int) {
 	if source, ok := r.Cost.source.(bodySource); ok {
 		r.Cost.source = source.planned(&s.bodies)
 	}
 	r.Index, r.repeats = len(s.Rules), named[r.Policy.ID]
+	if _, found := first[r.Policy.Settings.Name]; !found {
+		first[r.Policy.Settings.Name] = r.Index
+	}
+	r.first = first[r.Policy.Settings.Name]
 	named[r.Policy.ID] = true
 	r.match, r.count = newSelector("match", r.Match, r.CountIf != nil), newSelector("count", r.Count, false)
 	r.selects = len(r.Match)+len(r.Count) > 0
@@ -232,7 +242,7 @@ func (s *Set) add(r Rule, named map[string]bool) {
 }
 
 // planBody has the rule's values of the body be read by a plan.
-func (r *Rule) planBody(plan *bodyplan.Plan) {
+func (r *Rule) planBody(plan *bodyvalue.Plan) {
 	n := &r.Numbers
 	for _, p := range []*Placeholder{&n.LimitFrom, &n.BurstFrom, &n.WeightFrom} {
 		r.readsBody = p.planBody(plan) || r.readsBody
@@ -251,7 +261,7 @@ func (r *Rule) planBody(plan *bodyplan.Plan) {
 		}
 		r.Wait.By = &own
 	}
-	for _, sources := range [][]bodyplan.Source{r.MatchBody, r.CountBody} {
+	for _, sources := range [][]bodyvalue.ValueSource{r.MatchBody, r.CountBody} {
 		for _, source := range sources {
 			plan.Add(source)
 		}
@@ -314,6 +324,11 @@ func (s *Set) Only(policy string) *Set {
 // RuleOf returns the first rule that a check may come from. The policy of the check is the rule's, or differs from it
 // in limit, burst and the day that months begin on, so that both have one name.
 func (s *Set) RuleOf(check *limiter.Check) *Rule {
+	for i := range s.Rules {
+		if s.Rules[i].Policy == check.Policy {
+			return &s.Rules[s.Rules[i].first]
+		}
+	}
 	name := check.Policy.Settings.Name
 	for i := range s.Rules {
 		if s.Rules[i].Policy.Settings.Name == name {

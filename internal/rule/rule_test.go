@@ -182,6 +182,41 @@ func TestSet_Evaluate_empty_keys(t *testing.T) {
 	}
 }
 
+// TestSet_Evaluate_early has the address of early data verified first where a key or turns go by it.
+func TestSet_Evaluate_early(t *testing.T) {
+	for _, test := range []struct {
+		key, by string
+		refused int
+	}{
+		{"same", "", 0},
+		{"same", "{http.vars.plan}", 0},
+		{"same", "{http.vars.client_ip}", http.StatusTooEarly},
+		{"same", "{http.vars.plan}:{http.request.remote.host}", http.StatusTooEarly},
+		{"{http.vars.client_ip}", "{http.vars.plan}", http.StatusTooEarly},
+	} {
+		rules := manyRules(t, 1, 0)
+		rules[0].Key = assert.NoError(ParseKey(test.key, exact))(t)
+		if test.by != "" {
+			rules[0].Wait.By = assert.NoError(ParseTurns(test.by, exact))(t)
+		}
+		set := NewSet(rules)
+		for _, early := range []bool{true, false} {
+			r, repl := keyRequest("192.0.2.1", nil)
+			if early {
+				r.TLS = new(tls.ConnectionState)
+			} else {
+				test.refused = 0
+			}
+			refusal := caddyhttp.HandlerError{}
+			if errors.As(set.Evaluate(r, repl, new(Evaluation)), &refusal); refusal.StatusCode != test.refused {
+				t.Errorf("key %s, by %q, early: %t: refused with %d, want %d", test.key, test.by, early, refusal.StatusCode, test.refused)
+			}
+		}
+		goesBy := strings.Contains(test.key+test.by, "client_ip")
+		assert.ErrorIf(t, set.GoesByClient() != goesBy, "key %s, by %q: by the client's address: %t", test.key, test.by, !goesBy)
+	}
+}
+
 func TestField_repeated(t *testing.T) {
 	once := httptest.NewRequest(http.MethodGet, "/?token=a&t=token&x=1;y=token", http.NoBody)
 	once.Header = http.Header{"X-Key": {"a, b"}, "Cookie": {"session=a; other=session; sess=b"}}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyplan"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 // noSuchPlaceholder returns the error of a name that Caddy does not have; short is the shorthand that is meant.
@@ -223,7 +223,7 @@ var bodyName = regexp.MustCompile(`(?i)^(?:http\.|request\.|redis_ratelimit\.)*(
 // Caddyfile and in JSON; empty for any other name.
 func MeantOfBody(name string) (caddyfile, inJSON string) {
 	parts := bodyName.FindStringSubmatch(name)
-	if parts == nil || bodyplan.IsName(name) {
+	if parts == nil || bodyvalue.IsPlaceholder(name) {
 		return "", ""
 	}
 	text := "{form." + cmp.Or(parts[2], "email") + "}"
@@ -233,5 +233,5 @@ func MeantOfBody(name string) (caddyfile, inJSON string) {
 	case "body":
 		text = "{json." + text[len("{form."):] + " or " + text
 	}
-	return text, strings.ReplaceAll(text, "{", "{"+bodyplan.Prefix)
+	return text, strings.ReplaceAll(text, "{", "{"+bodyvalue.PlaceholderPrefix)
 }

@@ -80,7 +80,7 @@ func (w *CountIfWatch) text() string {
 
 // CountUnmatched counts a configuration in which count_if matched no response. After the name was dropped there is no
 // series to count in.
-func (p *Policy) CountUnmatched() {
+func (p *PolicyStats) CountUnmatched() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dropped {

@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 )
 
 // Counts is what a policy has met in this process. What a request costs does not matter.
 type Counts struct {
 	Since          time.Time // when the first configuration with the name was loaded
-	Decisions      map[rule.Outcome]int64
+	Decisions      map[limiter.Outcome]int64
 	DeniedByOthers int64 // that the policy would have let through
 	Matched        int64 // responses that count_if counted
 	NotMatched     int64 // and did not count
@@ -23,10 +23,10 @@ type Counts struct {
 }
 
 // CountDeniedByOthers counts a request that another policy denied, so that it is no decision of this one.
-func (p *Policy) CountDeniedByOthers() { p.deniedByOthers.Add(1) }
+func (p *PolicyStats) CountDeniedByOthers() { p.deniedByOthers.Add(1) }
 
 // CountResponse counts a response that count_if judged.
-func (p *Policy) CountResponse(matched bool) {
+func (p *PolicyStats) CountResponse(matched bool) {
 	if matched {
 		p.matched.Add(1)
 	} else {
@@ -35,18 +35,18 @@ func (p *Policy) CountResponse(matched bool) {
 }
 
 // Counts returns what the policy has met. Decisions are those of its series, so that requests pay for one count.
-func (p *Policy) Counts() Counts {
+func (p *PolicyStats) Counts() Counts {
 	c := Counts{
-		Since: p.began, Decisions: map[rule.Outcome]int64{},
+		Since: p.began, Decisions: map[limiter.Outcome]int64{},
 		DeniedByOthers: p.deniedByOthers.Load(), Matched: p.matched.Load(), NotMatched: p.notMatched.Load(),
 		Looked: p.looked.requests.Load(), ReserveDenied: p.reserveDenied.requests.Load(),
 	}
-	p.eachDecision(func(o rule.Outcome, requests int64) { c.Decisions[o] += requests })
+	p.eachDecision(func(o limiter.Outcome, requests int64) { c.Decisions[o] += requests })
 	return c
 }
 
 // eachDecision calls a function for each series of decisions, with the requests that it counts.
-func (p *Policy) eachDecision(call func(o rule.Outcome, requests int64)) {
+func (p *PolicyStats) eachDecision(call func(o limiter.Outcome, requests int64)) {
 	for o := range p.Series {
 		for s := range p.Series[o] {
 			if counter := p.Series[o][s].Load(); counter != nil {
@@ -65,7 +65,7 @@ func CounterValue(c prometheus.Counter) int64 {
 
 // TakeNeverMet reports, once for a name, that no request has come to the policy for a while since its first configuration was
 // loaded, and when that was. It also reports whether that may still be so later.
-func (p *Policy) TakeNeverMet(now time.Time, after time.Duration) (since time.Time, isDue, mayBeLater bool) {
+func (p *PolicyStats) TakeNeverMet(now time.Time, after time.Duration) (since time.Time, isDue, mayBeLater bool) {
 	counts := p.Counts()
 	switch {
 	case counts.Met() > 0 || p.neverMetTaken.Load():
@@ -87,18 +87,18 @@ func (c *Counts) Met() int64 {
 
 // Counted counts the requests that passed, less those that count_if did not count, and those that only looked.
 func (c *Counts) Counted() int64 {
-	return max(0, c.Decisions[rule.Allowed]+c.Decisions[rule.DryAllowed]-c.NotMatched-c.Looked)
+	return max(0, c.Decisions[limiter.OutcomeAllowed]+c.Decisions[limiter.OutcomeDryAllowed]-c.NotMatched-c.Looked)
 }
 
 // totals returns what the policy has met.
-func (p *Policy) totals() (t totals) {
-	t.requests = p.deniedByOthers.Load()
-	p.eachDecision(func(o rule.Outcome, requests int64) {
+func (p *PolicyStats) totals() (t totals) {
+	t.requests, t.bans = p.deniedByOthers.Load(), p.bans.Load()
+	p.eachDecision(func(o limiter.Outcome, requests int64) {
 		t.requests += requests
 		switch o {
-		case rule.Denied:
+		case limiter.OutcomeDenied:
 			t.denied += requests
-		case rule.DryDenied:
+		case limiter.OutcomeDryDenied:
 			t.wouldBeDenied += requests
 		}
 	})

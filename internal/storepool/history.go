@@ -16,11 +16,11 @@ const (
 	HistoryPoints = 61
 )
 
-// Point is what a policy has met in one step, and what ran and waited on this node at its end. A number that does not fit
-// is the largest one.
+// Point is what a policy has met in one step, with the bans that began, and what ran and waited on this node at its end. A number
+// that does not fit is the largest one.
 type Point struct {
-	Requests, Denied, WouldBeDenied uint32
-	Running, Waiting                uint32
+	Requests, Denied, WouldBeDenied, Bans uint32
+	Running, Waiting                      uint32
 }
 
 // Gauges are the units that run on this node and the requests that wait here, by policy. A policy with none may be
@@ -45,8 +45,8 @@ type track struct {
 	totals totals
 }
 
-// totals counts the requests that a policy has met.
-type totals struct{ requests, denied, wouldBeDenied int64 }
+// totals counts the requests that a policy has met, and the bans that began.
+type totals struct{ requests, denied, wouldBeDenied, bans int64 }
 
 // reading is what a policy has met in all, and what runs and waits now.
 type reading struct {
@@ -93,8 +93,8 @@ func (r *reading) add(latest, number int64) {
 	}
 	t.ring[number%HistoryPoints] = Point{
 		Requests: narrow(r.totals.requests - t.totals.requests), Denied: narrow(r.totals.denied - t.totals.denied),
-		WouldBeDenied: narrow(r.totals.wouldBeDenied - t.totals.wouldBeDenied),
-		Running:       narrow(r.running), Waiting: narrow(r.waiting),
+		WouldBeDenied: narrow(r.totals.wouldBeDenied - t.totals.wouldBeDenied), Bans: narrow(r.totals.bans - t.totals.bans),
+		Running: narrow(r.running), Waiting: narrow(r.waiting),
 	}
 	t.totals = r.totals
 }

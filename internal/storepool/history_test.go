@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // sampled are names whose points are made by moving a clock.
@@ -39,17 +38,18 @@ func TestNames_Points(t *testing.T) {
 	met, other := s.Use("met"), s.Use("never")
 	latest, points := s.Points(0)
 	assert.ErrorIf(t, latest != 0 || len(points) != 0, "%d points before the first step: %v", latest, points)
-	met.Count(rule.Allowed, limiter.SourceRedis)
-	met.Count(rule.Denied, limiter.SourceDenyCache)
+	met.Count(limiter.OutcomeAllowed, limiter.SourceRedis)
+	met.Count(limiter.OutcomeDenied, limiter.SourceDenyCache)
 	met.CountDeniedByOthers()
 	s.step(1)
-	met.Count(rule.DryDenied, limiter.SourceMemory)
-	met.Count(rule.DryAllowed, limiter.SourceMemory)
+	met.Count(limiter.OutcomeDryDenied, limiter.SourceMemory)
+	met.Count(limiter.OutcomeDryAllowed, limiter.SourceMemory)
+	met.CountBan()
 	s.gauges = Gauges{Running: map[string]int64{"met": 7}, Waiting: map[string]int64{"met": math.MaxInt64}}
 	s.step(2)
 	s.history.sample() // at once again
 	latest, points = s.Points(0)
-	want := []Point{{Requests: 3, Denied: 1}, {}, {Requests: 2, WouldBeDenied: 1, Running: 7, Waiting: math.MaxUint32}}
+	want := []Point{{Requests: 3, Denied: 1}, {}, {Requests: 2, WouldBeDenied: 1, Bans: 1, Running: 7, Waiting: math.MaxUint32}}
 	assert.Equal(t, fmt.Sprint(latest, points), fmt.Sprint(3, map[string][]Point{"met": want}), "the points")
 	for behind, text := range map[int64]string{
 		1: fmt.Sprint(map[string][]Point{"met": want[1:]}), 2: fmt.Sprint(map[string][]Point{"met": want[2:]}), 3: "map[]",
@@ -67,11 +67,11 @@ func TestNames_Points_last(t *testing.T) {
 	s := newSampled(t)
 	p := s.Use("p")
 	for range 2 * HistoryPoints {
-		p.Count(rule.Allowed, limiter.SourceRedis)
+		p.Count(limiter.OutcomeAllowed, limiter.SourceRedis)
 		s.step(1)
 	}
 	late := s.Use("late")
-	late.Count(rule.Allowed, limiter.SourceRedis)
+	late.Count(limiter.OutcomeAllowed, limiter.SourceRedis)
 	s.step(1)
 	latest, points := s.Points(0)
 	requests := func(name string) (sum int) {
@@ -99,7 +99,7 @@ func TestNames_timer(t *testing.T) {
 	s.history.timer.Stop()
 	s.history.sample()
 	assert.ErrorIf(t, !s.history.timer.IsSet(), "no timer after a point")
-	s.Release([]*Policy{p})
+	s.Release([]*PolicyStats{p})
 	s.history.timer.Stop()
 	s.history.sample()
 	assert.ErrorIf(t, s.history.timer.IsSet(), "a timer after the last name")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/rule"
 )
 
 // Namespace begins the names of all metrics.
@@ -73,7 +72,7 @@ func (n *nameTable) count(series *prometheus.CounterVec, policy, label string, u
 
 // CountSettled counts the units that an estimate was short of a cost, or above it where they are negative.
 // After the name was dropped there is no series to count in.
-func (p *Policy) CountSettled(short int64) {
+func (p *PolicyStats) CountSettled(short int64) {
 	direction := "charged"
 	if short < 0 {
 		direction, short = "refunded", -short
@@ -85,12 +84,12 @@ func (p *Policy) CountSettled(short int64) {
 	}
 }
 
-// Outcomes and Sources are the label values of decisions, in the order of [Policy.Series].
+// Outcomes and Sources are the label values of decisions, in the order of [PolicyStats.Series].
 var (
-	Outcomes = []rule.Outcome{rule.Allowed, rule.Denied, rule.FailedOpen, rule.FailedClosed, rule.DryAllowed, rule.DryDenied}
+	Outcomes = []limiter.Outcome{limiter.OutcomeAllowed, limiter.OutcomeDenied, limiter.OutcomeFailedOpen, limiter.OutcomeFailedClosed, limiter.OutcomeDryAllowed, limiter.OutcomeDryDenied}
 	Sources  = []limiter.Source{
 		limiter.SourceRedis, limiter.SourceMemory, limiter.SourceDenyCache, limiter.SourceFallback,
-		rule.SourceOverride, limiter.SourceLease,
+		limiter.SourceOverride, limiter.SourceLease,
 	}
 )
 
@@ -103,7 +102,7 @@ type nameTable struct {
 	Gauges func() Gauges
 
 	mu      sync.Mutex
-	known   map[string]*Policy
+	known   map[string]*PolicyStats
 	look    clock.Task // runs prune while there are unused names
 	history history
 }
@@ -114,19 +113,19 @@ const pruneInterval = time.Minute
 // newNameTable returns no names. The functions return the names of policies with counts in the in-process store,
 // and the time.
 func newNameTable(living func() map[string]bool, now func() time.Time) *nameTable {
-	n := &nameTable{living: living, now: now, known: map[string]*Policy{}, Gauges: func() Gauges { return Gauges{} }}
+	n := &nameTable{living: living, now: now, known: map[string]*PolicyStats{}, Gauges: func() Gauges { return Gauges{} }}
 	n.look.Run = n.prune
 	n.history.began, n.history.now, n.history.read = now(), now, n.readings
 	return n
 }
 
 // Use returns what is kept for a name, which one more configuration uses.
-func (n *nameTable) Use(policy string) *Policy {
+func (n *nameTable) Use(policy string) *PolicyStats {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	d := n.known[policy]
 	if d == nil {
-		d = &Policy{name: policy, began: n.now(), Top: newSketch(n.now), Used: newUsage(n.now)}
+		d = &PolicyStats{name: policy, began: n.now(), Top: newSketch(n.now), Used: newUsage(n.now)}
 		n.known[policy] = d
 	}
 	d.users++
@@ -135,7 +134,7 @@ func (n *nameTable) Use(policy string) *Policy {
 }
 
 // Release ends the use of names by a configuration.
-func (n *nameTable) Release(used []*Policy) {
+func (n *nameTable) Release(used []*PolicyStats) {
 	n.mu.Lock()
 	for _, p := range used {
 		p.users--
@@ -179,9 +178,9 @@ func (n *nameTable) end() {
 	clear(n.known)
 }
 
-// Policy is what is kept for a name. Series are made when they are first needed, and those of bans by
-// [Policy.CountBans], so that there are none of what cannot happen. They are looked up once.
-type Policy struct {
+// PolicyStats is what is kept for a name. Series are made when they are first needed, and those of bans by
+// [PolicyStats.CountBans], so that there are none of what cannot happen. They are looked up once.
+type PolicyStats struct {
 	// Top are the keys that were denied most.
 	Top *sketch
 
@@ -189,7 +188,7 @@ type Policy struct {
 	// used none.
 	Used *usage
 
-	// Series count decisions by outcome and source. A series is nil before [Policy.Count] has counted in it.
+	// Series count decisions by outcome and source. A series is nil before [PolicyStats.Count] has counted in it.
 	Series [6][6]atomic.Pointer[prometheus.Counter]
 
 	name  string
@@ -200,10 +199,11 @@ type Policy struct {
 
 	began               time.Time
 	deniedByOthers      atomic.Int64
+	bans                atomic.Int64 // that began
 	looked              optionCount  // that have looked and passed, where some requests only look
 	reserveDenied       optionCount  // that are denied what is reserved, where something is
 	matched, notMatched atomic.Int64 // responses that count_if judged
-	neverMetTaken       atomic.Bool  // by [Policy.TakeNeverMet]
+	neverMetTaken       atomic.Bool  // by [PolicyStats.TakeNeverMet]
 
 	track track // the last ten minutes
 
@@ -213,7 +213,7 @@ type Policy struct {
 }
 
 // Count counts a decision. After the name was dropped there is no series to count in.
-func (p *Policy) Count(o rule.Outcome, s limiter.Source) {
+func (p *PolicyStats) Count(o limiter.Outcome, s limiter.Source) {
 	series := &p.Series[max(0, slices.Index(Outcomes, o))][max(0, slices.Index(Sources, s))]
 	counter := series.Load()
 	if counter == nil {
@@ -226,7 +226,7 @@ func (p *Policy) Count(o rule.Outcome, s limiter.Source) {
 }
 
 // make makes a series; nil after the name was dropped.
-func (p *Policy) make(o rule.Outcome, s limiter.Source) *prometheus.Counter {
+func (p *PolicyStats) make(o limiter.Outcome, s limiter.Source) *prometheus.Counter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dropped {
@@ -238,7 +238,7 @@ func (p *Policy) make(o rule.Outcome, s limiter.Source) *prometheus.Counter {
 
 // CountInvalid counts a value of an option that cannot be used for a reason, and reports whether it is to be logged: one of
 // each option is in a minute, so that what a client sends hides nothing else. After the name was dropped none is.
-func (p *Policy) CountInvalid(option, reason string) (logged bool) {
+func (p *PolicyStats) CountInvalid(option, reason string) (logged bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dropped {
@@ -257,12 +257,15 @@ func (p *Policy) CountInvalid(option, reason string) (logged bool) {
 }
 
 // CountBans begins to count bans, at 0: a rate does not show the first of a series that begins at 1.
-func (p *Policy) CountBans() { p.addBans(0) }
+func (p *PolicyStats) CountBans() { p.addBans(0) }
 
 // CountBan counts a ban that began.
-func (p *Policy) CountBan() { p.addBans(1) }
+func (p *PolicyStats) CountBan() {
+	p.bans.Add(1)
+	p.addBans(1)
+}
 
-func (p *Policy) addBans(bans float64) {
+func (p *PolicyStats) addBans(bans float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dropped {
@@ -271,7 +274,7 @@ func (p *Policy) addBans(bans float64) {
 }
 
 // drop deletes the series. Requests under way make no new ones.
-func (p *Policy) drop() {
+func (p *PolicyStats) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropped = true
@@ -291,7 +294,7 @@ func (p *Policy) drop() {
 }
 
 // CountRunning marks the name as one that counts running requests.
-func (p *Policy) CountRunning() { p.running.Store(true) }
+func (p *PolicyStats) CountRunning() { p.running.Store(true) }
 
 // optionCount counts requests by what an option of a policy did. It is shown, from 0, for policies that have or had the option.
 type optionCount struct {
@@ -300,29 +303,29 @@ type optionCount struct {
 }
 
 // CountLooks marks the name as one at whose quotas some requests only look.
-func (p *Policy) CountLooks() { p.looked.shown.Store(true) }
+func (p *PolicyStats) CountLooks() { p.looked.shown.Store(true) }
 
 // CountLooked counts a request that has only looked, and passed.
-func (p *Policy) CountLooked() { p.looked.requests.Add(1) }
+func (p *PolicyStats) CountLooked() { p.looked.requests.Add(1) }
 
 // CountReserve marks the name as one of whose quotas something is reserved.
-func (p *Policy) CountReserve() { p.reserveDenied.shown.Store(true) }
+func (p *PolicyStats) CountReserve() { p.reserveDenied.shown.Store(true) }
 
 // CountReserveDenied counts a request that was denied what is reserved.
-func (p *Policy) CountReserveDenied() { p.reserveDenied.requests.Add(1) }
+func (p *PolicyStats) CountReserveDenied() { p.reserveDenied.requests.Add(1) }
 
 // Looked returns how many requests have only looked and passed, by the names at whose quotas some do.
 func (n *nameTable) Looked() map[string]int64 {
-	return n.counts(func(p *Policy) *optionCount { return &p.looked })
+	return n.counts(func(p *PolicyStats) *optionCount { return &p.looked })
 }
 
 // ReserveDenied returns how many requests were denied what is reserved, by the names of whose quotas something is.
 func (n *nameTable) ReserveDenied() map[string]int64 {
-	return n.counts(func(p *Policy) *optionCount { return &p.reserveDenied })
+	return n.counts(func(p *PolicyStats) *optionCount { return &p.reserveDenied })
 }
 
 // counts returns the requests of a count by the names for which it is shown.
-func (n *nameTable) counts(of func(*Policy) *optionCount) map[string]int64 {
+func (n *nameTable) counts(of func(*PolicyStats) *optionCount) map[string]int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	requests := map[string]int64{}
@@ -337,10 +340,10 @@ func (n *nameTable) counts(of func(*Policy) *optionCount) map[string]int64 {
 // CountingRunning returns the names that count running requests. Those that no configuration uses any more
 // are among them while their requests run.
 func (n *nameTable) CountingRunning() (names []string) {
-	return n.where(func(p *Policy) bool { return p.running.Load() })
+	return n.where(func(p *PolicyStats) bool { return p.running.Load() })
 }
 
-func (n *nameTable) where(is func(*Policy) bool) (names []string) {
+func (n *nameTable) where(is func(*PolicyStats) bool) (names []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, p := range n.known {

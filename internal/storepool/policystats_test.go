@@ -19,10 +19,10 @@ func TestNames_with_counts(t *testing.T) {
 	first := names.Use("p")
 	living["p"] = true
 	first.Top.Add("k", now)
-	names.Release([]*Policy{first})
+	names.Release([]*PolicyStats{first})
 	second := names.Use("p")
 	assert.ErrorIf(t, first != second || second.dropped, "a name that came back with counts begins anew")
-	names.Release([]*Policy{second})
+	names.Release([]*PolicyStats{second})
 	clear(living)
 	names.prune()
 	assert.ErrorIf(t, names.known["p"] == nil || !names.look.IsSet(), "the name was dropped with its denials, or is not looked after")
@@ -31,7 +31,7 @@ func TestNames_with_counts(t *testing.T) {
 	assert.ErrorIf(t, names.known["p"] != nil || names.look.IsSet(), "the name is kept after its counts have ended")
 	third := names.Use("p")
 	assert.ErrorIf(t, third == second, "a name that came back without counts goes on")
-	names.Release([]*Policy{third})
+	names.Release([]*PolicyStats{third})
 }
 
 // TestPolicy_CountInvalid logs the first of each option, whatever else was logged.
@@ -39,7 +39,7 @@ func TestPolicy_CountInvalid(t *testing.T) {
 	names := newNameTable(func() map[string]bool { return nil }, time.Now)
 	defer names.end()
 	first, second := names.Use("first"), names.Use("second")
-	for _, p := range []*Policy{first, second} {
+	for _, p := range []*PolicyStats{first, second} {
 		for _, option := range []string{"limit", "cost"} {
 			assert.ErrorIf(t, !p.CountInvalid(option, "value"), "the first invalid %s of %s is not logged", option, p.name)
 			assert.ErrorIf(t, p.CountInvalid(option, "value"), "the second invalid %s of %s is logged at once", option, p.name)
@@ -63,7 +63,7 @@ func TestNames_CountLeased(t *testing.T) {
 	if leased, settled := countSeries(LeasedUnits), countSeries(SettledUnits); leased != 1 || settled != 1 {
 		t.Errorf("%d and %d series, want one each", leased, settled)
 	}
-	names.Release([]*Policy{used})
+	names.Release([]*PolicyStats{used})
 	names.countLeased("late", limiter.LeaseReturned, 2)
 	names.countOutage("late", 3)
 	if leased, settled := countSeries(LeasedUnits), countSeries(SettledUnits); leased+settled != 0 {
@@ -81,6 +81,6 @@ func TestNames_prune_alone(t *testing.T) {
 		}
 		return nil
 	}, time.Now)
-	names.Release([]*Policy{names.Use("p")})
+	names.Release([]*PolicyStats{names.Use("p")})
 	assert.ErrorIf(t, len(names.known) != 0, "the name is kept")
 }

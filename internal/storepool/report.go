@@ -13,12 +13,12 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
 )
 
 // outageReporter counts and logs what Redis does not do. These are logged:
@@ -37,7 +37,7 @@ type outageReporter struct {
 	secret  clock.Gate
 	metrics Metrics
 
-	warnings *warninglog.Log
+	warnings *adminapi.WarningLog
 	newest   func() *Stores // those of the running configuration; nil where none runs
 
 	unread, loginFailing atomic.Bool // of overrides; of open connections
@@ -68,9 +68,9 @@ const loggerName = "redis_ratelimit"
 
 func (s *outageReporter) logger() *zap.Logger { return s.warnings.Watch(caddy.Log().Named(loggerName)) }
 
-// watch returns the options of the store that is reported on.
-func (s *outageReporter) watch(o Options) redis.Options {
-	return redis.Options{
+// watch returns the setup of the store that is reported on.
+func (s *outageReporter) watch(o Options) redis.Setup {
+	return redis.Setup{
 		KeyFormat: o.Naming, OnBatch: s.metrics.Batch, OnLost: s.refundLost, OnRefusedLogin: s.loginRefused,
 		OnOutage: func(err error) {
 			s.losses.begin(time.Now())

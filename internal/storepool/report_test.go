@@ -44,7 +44,7 @@ func TestLossLines(t *testing.T) {
 }
 
 func TestTrace_is_nothing_without_a_span(t *testing.T) {
-	ask := traceStore(dial.Options{})
+	ask := traceStore(dial.Connection{})
 	assert.ErrorIf(t, ask(t.Context()) != nil, "a span began")
 	if allocations := testing.AllocsPerRun(100, func() { ask(t.Context()) }); allocations > 1 { // that of t.Context
 		t.Errorf("%v allocations", allocations)

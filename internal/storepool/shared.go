@@ -11,7 +11,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/credentials"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddyfileopt"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/dial"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
@@ -19,7 +18,6 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/memory"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/survey"
 )
 
 // memoryKey is the pool's key of the one in-process store.
@@ -57,7 +55,7 @@ func acquire[T caddy.Destructor](p *Pool, key string, build caddy.Constructor) (
 func (p *Pool) acquireMemory() (*memoryStore, error) {
 	return acquire[*memoryStore](p, memoryKey, func() (caddy.Destructor, error) {
 		store := memory.New()
-		alone := failover.New(nil, store, failover.Options{AwaitsRefunds: true})
+		alone := failover.New(nil, store, failover.Behavior{AwaitsRefunds: true})
 		names := newNameTable(store.Prune, time.Now)
 		if p.Gauges != nil {
 			names.Gauges = func() Gauges { return p.Gauges(names) }
@@ -73,7 +71,7 @@ func (p *Pool) acquireMemory() (*memoryStore, error) {
 
 // Options is all that makes two shared stores the same. Its values are resolved and final.
 type Options struct {
-	Client dial.Options
+	Client dial.Connection
 	TLS    string // the files and names that Client.TLS is made of
 	Naming limiter.KeyFormat
 
@@ -103,8 +101,8 @@ type Redis struct {
 	Store        *redis.Store
 	LoginFailing *atomic.Bool // open connections cannot log in again
 
-	// Survey asks other nodes what their keys have used.
-	Survey *survey.Survey
+	// Survey asks other nodes what their keys have used, and what their policies have met lately.
+	Survey *Survey
 
 	key     string
 	shared  sharedStores
@@ -150,10 +148,10 @@ func (p *Pool) acquireRedis(o Options, memory *memoryStore) (*Redis, error) {
 		o.Client.OnLogin = outages.loggedIn
 		client, err := dial.New(o.Client)
 		if err != nil {
-			return nil, caddyfileopt.NameFields(err)
+			return nil, err
 		}
 		store := redis.New(client, outages.watch(o))
-		behind := failover.New(store, memory.Store, failover.Options{
+		behind := failover.New(store, memory.Store, failover.Behavior{
 			DenyAge: o.DenyAge, LocalFraction: o.LocalShare,
 			ForgiveOutages: o.ForgiveOutages, AwaitsRefunds: true,
 			OnRepaid: memory.Names.countOutage, OnLeaseEnd: memory.Names.countLeased,
@@ -165,7 +163,12 @@ func (p *Pool) acquireRedis(o Options, memory *memoryStore) (*Redis, error) {
 			earlier = newest.sharedStores
 		}
 		inRedis := func(key string) []byte { return store.AppendClient(nil, limiter.AsEncoded(key)) }
-		asked := survey.New(store, o.Naming, p.process, func(policy string) []byte { return encodeUsage(memory.Names.Usage(policy), inRedis) })
+		asked := NewSurvey(store, o.Naming, p.process, func(subject string) []byte {
+			if subject == LatelyOfAll {
+				return encodeLately(memory.Names.Lately())
+			}
+			return encodeUsage(memory.Names.Usage(subject), inRedis)
+		})
 		hooks := outages.watchOverrides(o)
 		hooks.OnChange = func(policy string, keys ...limiter.EncodedKey) {
 			if policy != "" { // a block for all policies goes before them

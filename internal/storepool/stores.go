@@ -13,11 +13,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/adminapi"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/challenge"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/failover"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/overrides"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/waiting"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/warninglog"
 )
 
 // Pool holds the stores of a process by what makes them the same.
@@ -34,7 +34,7 @@ type Pool struct {
 	Gauges func(*nameTable) Gauges
 
 	// Warnings are the last ones that the module has logged.
-	Warnings warninglog.Log
+	Warnings adminapi.WarningLog
 
 	// Held counts the requests that the process holds, among them those that wait for units of running requests.
 	Held *waiting.Room
@@ -58,9 +58,9 @@ func NewPool(newest func() *Stores, m Metrics, held *waiting.Room) *Pool {
 	return &Pool{UsagePool: caddy.NewUsagePool(), Newest: newest, Metrics: m, Held: held, process: rand.Text()}
 }
 
-// waiting returns the options of a queue.
-func (p *Pool) waiting() waiting.Options {
-	return waiting.Options{Room: p.Held, Exiting: p.exit.hasCome}
+// waiting returns the environment of a queue.
+func (p *Pool) waiting() waiting.Environment {
+	return waiting.Environment{Room: p.Held, Exiting: p.exit.hasCome}
 }
 
 // sharedStores are what all configurations with one Redis, or without Redis, have in common.

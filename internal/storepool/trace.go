@@ -23,7 +23,7 @@ const tracerName = "github.com/redis-ratelimit/caddy-redis-ratelimit"
 // tracing handler has begun; requests without such a span cost a look at their context. Attributes are
 // those of OpenTelemetry's semantic conventions for Redis. A question travels with others in one
 // command, so that its span tells how long the request waited, not how long its command took.
-func traceStore(o dial.Options) func(ctx context.Context) func(err error) {
+func traceStore(o dial.Connection) func(ctx context.Context) func(err error) {
 	attributes := storeAttributes(o)
 	return func(ctx context.Context) func(err error) {
 		parent := trace.SpanFromContext(ctx)
@@ -43,7 +43,7 @@ func traceStore(o dial.Options) func(ctx context.Context) func(err error) {
 }
 
 // storeAttributes describe the Redis of some options.
-func storeAttributes(o dial.Options) []attribute.KeyValue {
+func storeAttributes(o dial.Connection) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{
 		semconv.DBSystemNameRedis, semconv.DBOperationName("EVALSHA"), semconv.DBNamespace(strconv.Itoa(o.DB)),
 	}

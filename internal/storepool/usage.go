@@ -3,7 +3,6 @@ package storepool
 import (
 	"math"
 	"math/bits"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,13 +54,14 @@ const (
 // newUsage returns an empty usage that reads the time from now.
 func newUsage(now func() time.Time) *usage { return &usage{now: now, of: periods{began: now()}} }
 
-// Add counts units that a request has used; 0 or less are none. A request outside of the sample takes no lock. A nil Usage
-// counts nothing, so that a benchmark can tell what counting costs.
-func (u *usage) Add(key limiter.EncodedKey, units int64) {
+// Add counts units that a request has used, by a random number of which 52 bits count; 0 or less are none. Usages of several
+// policies may have the number in common. A request outside of the sample takes no lock. A nil Usage counts nothing, so that a
+// benchmark can tell what counting costs.
+func (u *usage) Add(key limiter.EncodedKey, units int64, random uint64) {
 	if u == nil {
 		return
 	}
-	if step := u.step.Load(); units >= step || int64(rand.Uint64()&uint64(step-1)) < units {
+	if step := u.step.Load(); units >= step || int64(random&uint64(step-1)) < units {
 		u.sample(key.String(), units, max(1, step))
 	}
 }

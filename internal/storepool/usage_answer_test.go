@@ -48,7 +48,7 @@ func TestSumUsage(t *testing.T) {
 				for i := range 40_000 / (1 + int(number)) {
 					r := next(i)
 					play.Step("%s: node %d meets %s, which uses %d", kind, number, r.key, r.units)
-					usage.Add(r.key, r.units)
+					usage.Add(r.key, r.units, rand.Uint64())
 					exact[r.key.String()] += r.units
 				}
 				list := n.Usage("api")
@@ -76,10 +76,10 @@ func TestSumUsage(t *testing.T) {
 func TestSumUsage_few(t *testing.T) {
 	a, b := names(t, time.Now, "api", "login"), names(t, time.Now, "api")
 	for i := range int64(5) {
-		a.known["api"].Used.Add(limiter.EncodeKey("x"), 10*i)
-		b.known["api"].Used.Add(limiter.EncodeKey("x"), 1)
-		b.known["api"].Used.Add(limiter.EncodeKey("\xff{"), 1)
-		a.known["login"].Used.Add(limiter.EncodeKey("x"), 1)
+		a.known["api"].Used.Add(limiter.EncodeKey("x"), 10*i, rand.Uint64())
+		b.known["api"].Used.Add(limiter.EncodeKey("x"), 1, rand.Uint64())
+		b.known["api"].Used.Add(limiter.EncodeKey("\xff{"), 1, rand.Uint64())
+		a.known["login"].Used.Add(limiter.EncodeKey("x"), 1, rand.Uint64())
 	}
 	sum, since := SumUsage([][]PolicyUsage{told(t, a.Usage(AllPolicies)), told(t, b.Usage(AllPolicies)), nil}, 10)
 	want := []Used{{"api", "x", 105, 0}, {"api", "\xff%7B", 5, 0}, {"login", "x", 5, 0}}
@@ -98,7 +98,7 @@ func TestSumUsage_many(t *testing.T) {
 	n := names(t, time.Now, policies...)
 	for i, policy := range policies {
 		for client := range int64(120) {
-			n.known[policy].Used.Add(limiter.EncodeKey(fmt.Sprint("client-", client)), 1+(int64(i)*7919+client*104729)%10_007)
+			n.known[policy].Used.Add(limiter.EncodeKey(fmt.Sprint("client-", client)), 1+(int64(i)*7919+client*104729)%10_007, rand.Uint64())
 		}
 	}
 	list := n.Usage(AllPolicies)
@@ -122,7 +122,7 @@ func TestEncodeUsage_many(t *testing.T) {
 	n := names(t, time.Now, policies...)
 	for i, policy := range policies {
 		for client := range int64(100) {
-			n.known[policy].Used.Add(limiter.EncodeKey(fmt.Sprint(strings.Repeat("k", 110), client)), int64(i)*100+client+1)
+			n.known[policy].Used.Add(limiter.EncodeKey(fmt.Sprint(strings.Repeat("k", 110), client)), int64(i)*100+client+1, rand.Uint64())
 		}
 	}
 	list := told(t, n.Usage(AllPolicies))

@@ -59,7 +59,7 @@ func TestUsage_List_bound(t *testing.T) {
 				}
 				r := next(i)
 				play.Step("%s: %s uses %d", name, r.key, r.units)
-				usage.Add(r.key, r.units)
+				usage.Add(r.key, r.units, rand.Uint64())
 				exact[r.key.String()] += r.units
 			}
 			list := usage.list()
@@ -122,25 +122,25 @@ func TestUsage_Add_few(t *testing.T) {
 	usage := newUsage(func() time.Time { return now })
 	a, b := limiter.EncodeKey("a"), limiter.EncodeKey("b")
 	assert.Equal(t, len(usage.list().Keys), 0, "keys before the first")
-	usage.Add(a, 0)
-	usage.Add(a, -5)
+	usage.Add(a, 0, rand.Uint64())
+	usage.Add(a, -5, rand.Uint64())
 	assert.Equal(t, len(usage.list().Keys), 0, "keys of requests that have used nothing")
 	for range 100 {
-		usage.Add(a, 1)
+		usage.Add(a, 1, rand.Uint64())
 	}
-	usage.Add(b, 1<<53)
-	usage.Add(b, 1<<60)
+	usage.Add(b, 1<<53, rand.Uint64())
+	usage.Add(b, 1<<60, rand.Uint64())
 	list := usage.list()
 	assert.FatalIf(t, len(list.Keys) != 2 || list.Step != 1 || list.Missing != keyCount{}, "%+v", list)
 	assert.Equal(t, list.Keys[0], keyCount{Key: "b", Count: mostCount}, "the largest")
 	assert.Equal(t, list.Keys[1], keyCount{Key: "a", Count: 100}, "the other")
 	for range 100_000 {
-		usage.Add(a, 1)
+		usage.Add(a, 1, rand.Uint64())
 	}
 	assert.Equal(t, usage.list().Step, sampledOf, "the step of many requests")
 	now = now.Add(sketchPeriod)
 	assert.Equal(t, usage.list().Step, sampledOf, "the step while the period before counts")
-	usage.Add(b, 3)
+	usage.Add(b, 3, rand.Uint64())
 	now = now.Add(sketchPeriod)
 	list = usage.list()
 	assert.FatalIf(t, len(list.Keys) != 1 || list.Step != 1, "%+v", list)
@@ -154,7 +154,7 @@ func TestUsage_Add_large(t *testing.T) {
 	for _, units := range []int64{1, 50, 1 << 20, 1 << 45, limiter.MaxCharge} {
 		usage := newUsage(time.Now)
 		for range 100_000 {
-			usage.Add(limiter.EncodeKey("k"), units)
+			usage.Add(limiter.EncodeKey("k"), units, rand.Uint64())
 		}
 		list := usage.list()
 		step := min(list.Step, mostStep)
@@ -183,7 +183,7 @@ func TestUsage_memory(t *testing.T) {
 			usages[p] = newUsage(func() time.Time { return now })
 			for period := range 2 {
 				for i := range test.keys {
-					usages[p].Add(limiter.EncodeKey(fmt.Sprintf("%0*d", test.long, period*1000+i)), 1<<52)
+					usages[p].Add(limiter.EncodeKey(fmt.Sprintf("%0*d", test.long, period*1000+i)), 1<<52, rand.Uint64())
 				}
 				now = now.Add(sketchPeriod * time.Duration(1-period))
 			}
@@ -202,7 +202,7 @@ func TestUsage_concurrent(t *testing.T) {
 	for a := range adders {
 		go func() {
 			for range each {
-				usage.Add(limiter.EncodeKey(strings.Repeat("k", a+1)), 1)
+				usage.Add(limiter.EncodeKey(strings.Repeat("k", a+1)), 1, rand.Uint64())
 			}
 			done <- struct{}{}
 		}()
@@ -231,14 +231,14 @@ func BenchmarkUsage_Add(b *testing.B) {
 				usage := newUsage(time.Now)
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
-					usage.Add(keys[i%n], units)
+					usage.Add(keys[i%n], units, rand.Uint64())
 				}
 			})
 			b.Run(fmt.Sprintf("units=%d/keys=%d/parallel", units, n), func(b *testing.B) {
 				usage := newUsage(time.Now)
 				b.RunParallel(func(pb *testing.PB) {
 					for i := 0; pb.Next(); i++ {
-						usage.Add(keys[i%n], units)
+						usage.Add(keys[i%n], units, rand.Uint64())
 					}
 				})
 			})

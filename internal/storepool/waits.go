@@ -8,15 +8,15 @@ import (
 )
 
 // HaveWait marks the name as one whose requests wait for others to end.
-func (p *Policy) HaveWait() { p.waits.Store(true) }
+func (p *PolicyStats) HaveWait() { p.waits.Store(true) }
 
 // Waiting returns the names whose requests wait, as [nameTable.CountingRunning] does.
 func (n *nameTable) Waiting() (names []string) {
-	return n.where(func(p *Policy) bool { return p.waits.Load() })
+	return n.where(func(p *PolicyStats) bool { return p.waits.Load() })
 }
 
 // CountWait counts a wait that has ended. After the name was dropped there is no series to count in.
-func (p *Policy) CountWait(outcome string, waited time.Duration) {
+func (p *PolicyStats) CountWait(outcome string, waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dropped {

@@ -19,7 +19,7 @@ func TestPolicy_CountWait(t *testing.T) {
 	gpu, before := names.Use("gpu"), countSeries(WaitSeconds)
 	assert.Equal(t, len(names.Waiting()), 0, "names whose requests wait")
 	gpu.HaveWait()
-	names.Release([]*Policy{gpu})
+	names.Release([]*PolicyStats{gpu})
 	gpu.CountWait("started", time.Second)
 	gpu.CountWait("timeout", time.Second)
 	assert.ErrorIf(t, !slices.Equal(names.Waiting(), []string{"gpu"}), "requests of %v wait", names.Waiting())

@@ -44,7 +44,7 @@ func Agree(t *testing.T, open Open, traces uint64) {
 }
 
 // playBoth sends one request to all stores.
-func playBoth(t *testing.T, tr *Trace, stores []*Store) {
+func playBoth(t *testing.T, tr *Trace, stores []*Candidate) {
 	t.Helper()
 	request := tr.request()
 	tr.look(request)
@@ -60,7 +60,7 @@ func playBoth(t *testing.T, tr *Trace, stores []*Store) {
 
 // chargeBoth charges something in all stores, whether there is room or not. Charges that saturate
 // the state are rare, because nothing passes for long afterwards.
-func chargeBoth(tr *Trace, stores []*Store) {
+func chargeBoth(tr *Trace, stores []*Candidate) {
 	request := tr.request()
 	for i := range request {
 		c := &request[i]
@@ -77,7 +77,7 @@ func chargeBoth(tr *Trace, stores []*Store) {
 }
 
 // repayBoth adds a debt in all stores: of a window or an instant that is current, decayed or to come.
-func repayBoth(t *testing.T, tr *Trace, stores []*Store) {
+func repayBoth(t *testing.T, tr *Trace, stores []*Candidate) {
 	t.Helper()
 	c := &tr.request()[0]
 	p := &c.Policy.Params
@@ -106,7 +106,7 @@ func repayBoth(t *testing.T, tr *Trace, stores []*Store) {
 }
 
 // compare holds the answers of all stores equal.
-func compare(t *testing.T, tr *Trace, stores []*Store, answers [][]limiter.Check) {
+func compare(t *testing.T, tr *Trace, stores []*Candidate, answers [][]limiter.Check) {
 	t.Helper()
 	for i := range answers[0] {
 		a, b := answers[0][i], answers[1][i]
@@ -128,7 +128,7 @@ func checkInvariants(t *testing.T, c *limiter.Check) {
 	r := c.Result
 	if r.Remaining < 0 || r.Remaining > c.Policy.Capacity() || r.ResetAfter < 0 || r.Delay < 0 ||
 		limiter.NeverPasses(c) != (r.RetryAfter == limiter.Never) || r.Remaining > c.Policy.Capacity()-limiter.Reserve(c) ||
-		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.State.Withheld < 0 || (c.State.Withheld > limiter.Reserve(c) && c.Policy.Params.MaxDelay < 0) || (c.Peek && r.RetryAfter != 0) ||
+		(r.ForOthers && (c.Reserve == 0 || r.Passes() || r.Banned)) || c.State.Withheld < 0 || (c.State.Withheld > limiter.Reserve(c) && c.Policy.Params.MaxDelay == kernel.NoQueue) || (c.Peek && r.RetryAfter != 0) ||
 		r.Banned != (r.BanLeft > 0) || (r.Banned && (c.Policy.Ban == nil || r.Remaining > 0 || r.Delay > 0)) || (r.BanBegins && !r.Banned) {
 		t.Fatalf("weight %d, %d left, of %v: impossible result %+v", c.Weight, c.Reserve, c.Policy.Settings, r)
 	}

@@ -11,7 +11,7 @@ import (
 // This file has the operations of the conformance suite on reserved units.
 
 // reserveBoth makes a take that can be refunded in all stores.
-func reserveBoth(t *testing.T, tr *Trace, stores []*Store) {
+func reserveBoth(t *testing.T, tr *Trace, stores []*Candidate) {
 	t.Helper()
 	request := slices.DeleteFunc(tr.request(), func(c limiter.Check) bool { return c.Peek })
 	if len(request) == 0 {
@@ -35,7 +35,7 @@ func reserveBoth(t *testing.T, tr *Trace, stores []*Store) {
 
 // refundBoth undoes one of the takes made so far in all stores: often one of the last, whose units are
 // still there, with others reserved before and after it.
-func refundBoth(tr *Trace, stores []*Store) {
+func refundBoth(tr *Trace, stores []*Candidate) {
 	reserved := tr.oneReserved()
 	if reserved != nil {
 		tr.note("refund", reserved[0])
@@ -48,7 +48,7 @@ func refundBoth(tr *Trace, stores []*Store) {
 
 // settleCostBoth settles one of the takes made so far in all stores: to less than was taken, or rarely to
 // more.
-func settleCostBoth(tr *Trace, stores []*Store) {
+func settleCostBoth(tr *Trace, stores []*Candidate) {
 	reserved := tr.oneReserved()
 	if reserved == nil {
 		return
@@ -85,7 +85,7 @@ func (tr *Trace) oneReserved() [][]limiter.Check {
 }
 
 // confirmBoth counts one of the last takes that can be refunded in all stores.
-func confirmBoth(tr *Trace, stores []*Store) {
+func confirmBoth(tr *Trace, stores []*Candidate) {
 	if len(tr.reserved) == 0 {
 		return
 	}

@@ -77,7 +77,7 @@ func newLeaseTrace(t *testing.T, seed uint64) *Trace {
 
 // leaseBoth leases in all stores, gives one of the last leases back, or both in one step. It returns the
 // policy if units were leased.
-func leaseBoth(t *testing.T, tr *Trace, stores []*Store) *limiter.Policy {
+func leaseBoth(t *testing.T, tr *Trace, stores []*Candidate) *limiter.Policy {
 	t.Helper()
 	c := tr.request()[0]
 	if c.Policy.Algorithm.Logs && c.Weight > kernel.LogUnits/4 {

@@ -17,7 +17,7 @@ import (
 // messages, crashes and clocks that run at other rates, biased to the instants at which something changes.
 // What was admitted is played again, at the true instants, through the algorithm without leases. It plays about as
 // many decisions of each algorithm, in traces from the first seed on, on a store that open returns.
-func LeasesNeverAdmitMore(t *testing.T, first uint64, decisions int64, open func(t testing.TB) *Store) {
+func LeasesNeverAdmitMore(t *testing.T, first uint64, decisions int64, open func(t testing.TB) *Candidate) {
 	for i, algorithm := range []string{limiter.FixedWindow, limiter.SlidingWindowCounter, limiter.SlidingWindowLog, limiter.GCRA} {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func inMilliseconds(p *limiter.Policy) *limiter.Policy {
 }
 
 // playLeases plays one random trace.
-func playLeases(t *testing.T, algorithm string, seed uint64, store *Store, play *assert.Play) *leaseWorld {
+func playLeases(t *testing.T, algorithm string, seed uint64, store *Candidate, play *assert.Play) *leaseWorld {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 11))
 	w := &leaseWorld{

@@ -26,7 +26,7 @@ type leaseWorld struct {
 	now    int64
 	nodes  []*leaseNode
 
-	store    *Store
+	store    *Candidate
 	admitted []admission
 	special  []int64 // instants at which something changes
 
@@ -236,7 +236,7 @@ func (n *leaseNode) makeBusy() {
 	s.Seen[hash/limiter.ShardCount%lease.LeaseSlots] = lease.WatchedKey{Key: hash ^ w.policy.Salt, Pace: seen}
 }
 
-// request decides a request as [Store.decideByLeases] does.
+// request decides a request as decideByLeases of the store in failover does.
 func (n *leaseNode) request(weight int64) (local bool) {
 	w := n.world
 	w.decisions++

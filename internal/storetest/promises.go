@@ -10,10 +10,10 @@ import (
 )
 
 // Promises holds a store that can be copied to what its answers promise. Others keep them by agreeing with it.
-func Promises(t *testing.T, open func(t testing.TB) *Store) {
+func Promises(t *testing.T, open func(t testing.TB) *Candidate) {
 	for _, test := range []struct {
 		name string
-		run  func(t *testing.T, open func(t testing.TB) *Store)
+		run  func(t *testing.T, open func(t testing.TB) *Candidate)
 	}{
 		{"retry_after_exact", retryAfterIsExact}, {"remaining_is_what_would_pass", remainingPasses},
 		{"reset_after_full_quota", resetAfterIsFull}, {"clock_runs_backwards", clockRunsBackwards},
@@ -25,7 +25,7 @@ func Promises(t *testing.T, open func(t testing.TB) *Store) {
 	}
 }
 
-func retryAfterIsExact(t *testing.T, open func(t testing.TB) *Store) {
+func retryAfterIsExact(t *testing.T, open func(t testing.TB) *Candidate) {
 	denials := 0
 	for seed, play := range assert.Plays(t, 30, 300) {
 		for _, p := range TracePolicies(t) {
@@ -58,7 +58,7 @@ func retryAfterIsExact(t *testing.T, open func(t testing.TB) *Store) {
 	}
 }
 
-func remainingPasses(t *testing.T, open func(t testing.TB) *Store) {
+func remainingPasses(t *testing.T, open func(t testing.TB) *Candidate) {
 	for seed, play := range assert.Plays(t, 10, 100) {
 		for _, p := range TracePolicies(t) {
 			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 3)), Policies: []*limiter.Policy{p}, Now: Epoch, Play: play}
@@ -83,7 +83,7 @@ func remainingPasses(t *testing.T, open func(t testing.TB) *Store) {
 	}
 }
 
-func resetAfterIsFull(t *testing.T, open func(t testing.TB) *Store) {
+func resetAfterIsFull(t *testing.T, open func(t testing.TB) *Candidate) {
 	for seed, play := range assert.Plays(t, 10, 100) {
 		for _, p := range TracePolicies(t) {
 			tr := &Trace{Random: rand.New(rand.NewPCG(seed, 4)), Policies: []*limiter.Policy{p}, Now: Epoch, Play: play}
@@ -105,7 +105,7 @@ func resetAfterIsFull(t *testing.T, open func(t testing.TB) *Store) {
 
 // clockRunsBackwards moves the clock back by less than a window (for a bucket: than it takes
 // to drain) after a quota is used up. More counts as a broken clock.
-func clockRunsBackwards(t *testing.T, open func(t testing.TB) *Store) {
+func clockRunsBackwards(t *testing.T, open func(t testing.TB) *Candidate) {
 	for _, p := range TracePolicies(t) {
 		window := p.Settings.Window.Microseconds()
 		if p.Algorithm.Bursts {

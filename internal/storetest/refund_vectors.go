@@ -102,7 +102,7 @@ func refundVectorsHold(t *testing.T, open Open) {
 }
 
 // playRefunds plays a vector with refunds on a key.
-func playRefunds(t *testing.T, s *Store, p *limiter.Policy, key string, steps []refundStep) {
+func playRefunds(t *testing.T, s *Candidate, p *limiter.Policy, key string, steps []refundStep) {
 	t.Helper()
 	var reserved [][]limiter.Check
 	for i, step := range steps {

@@ -96,7 +96,7 @@ func publishedVectorsHold(t *testing.T, open Open) {
 	}
 }
 
-func playVector(t *testing.T, s *Store, p *limiter.Policy, key string, steps []vector) {
+func playVector(t *testing.T, s *Candidate, p *limiter.Policy, key string, steps []vector) {
 	t.Helper()
 	for i, v := range steps {
 		s.SetClock(Epoch + v.at)

@@ -6,7 +6,7 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 )
 
-// effects are what is to be done once the shard's lock is free again. They are few, but for refusals of all.
+// effects are what is to be done once the shard's lock is free again: few things, but where all requests are refused.
 type effects[H any] struct {
 	queue    *Queue[H]
 	releases []H
@@ -14,7 +14,7 @@ type effects[H any] struct {
 	free     []startingFree[H]
 	refusals []refusal[H]
 	asks     []sent[H]
-	due      clock.Moment // when the queue has to look again; 0: not for these
+	due      clock.Moment // when the queue has to look again; 0: not for these effects
 }
 
 // starting is a request that starts, and what it was granted.
@@ -64,19 +64,19 @@ func (e *effects[H]) wake(at clock.Moment) {
 	}
 }
 
-// run does it: what is free first, then what is asked for.
+// run does all of that: what is free first, then what is asked for.
 func (e *effects[H]) run() {
 	for _, held := range e.releases {
 		e.queue.store.Release(held)
 	}
 	for _, s := range e.starts {
-		s.ticket.outcome <- outcome[H]{place: e.queue.placeOf(s)}
+		s.ticket.ended <- waitEnd[H]{place: e.queue.placeOf(s)}
 	}
 	for _, s := range e.free {
-		s.ticket.outcome <- outcome[H]{place: &Place[H]{Free: s.free, Waited: s.waited}}
+		s.ticket.ended <- waitEnd[H]{place: &Place[H]{Free: s.free, Waited: s.waited}}
 	}
 	for _, r := range e.refusals {
-		r.ticket.outcome <- outcome[H]{err: r.why}
+		r.ticket.ended <- waitEnd[H]{err: r.why}
 	}
 	for i := range e.asks {
 		m := &e.asks[i]

@@ -2,12 +2,12 @@ package waiting
 
 import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/clock"
 
-// flow is the waiting requests of one value, or all that wait in the order of their arrival. It is never empty while a line
-// has it.
+// flow is the waiting requests of one value, or all requests that wait in the order of their arrival. A flow in a line is
+// never empty.
 type flow[H any] struct {
 	order Order
 	line  *line[H]
-	turn  clock.Moment // when its turn began: the oldest has the next place
+	turn  clock.Moment // when the flow's turn began: the flow with the oldest turn has the next place
 	rank  uint64       // of flows with one turn; a flow of which a request starts goes behind the others
 
 	first, last *Ticket[H]

@@ -19,7 +19,7 @@ type line[H any] struct {
 	round   round
 	news    news
 	last    start         // the last start of a value
-	overdue []*Ticket[H]  // have waited for as long as they may, while the key may still have had free places
+	overdue []*Ticket[H]  // requests that have waited for as long as they may, while the key may still have had free places
 	rate    int64         // the line's part in the asks of the process: how many in 1,000 seconds
 	trip    time.Duration // between the last ask and its answer
 
@@ -28,7 +28,7 @@ type line[H any] struct {
 	index     int          // in its shard's heap of asks that are due
 }
 
-// mostAsks is how many asks leave at once for a key: a batch. More follow after the answers.
+// mostAsks is how many asks leave at once for a key: a batch. Further asks follow after the answers.
 const mostAsks = 64
 
 // round is a line's asks that are under way: one, or after a grant as many as the store has free units for.
@@ -50,8 +50,9 @@ func newLine[H any](name limiter.QuotaName) *line[H] {
 	return &line[H]{name: name, flows: map[Order]*flow[H]{}}
 }
 
-// isFull reports whether as many requests wait as may. Until the store has denied one, as many as the limit has units may be
-// about to start, which do not count. Those of them that do not start are refused then.
+// isFull reports whether as many requests wait as may. Until the store has denied an ask, as many requests as the limit has
+// units may be about to start, and do not count: with a limit of 10 of which 5 may wait, the line is full at 15. Requests
+// beyond the 5 are refused once a round shows that the key has no free unit.
 func (l *line[H]) isFull(r *Request) bool {
 	most := int64(r.Most)
 	if !l.round.full {
@@ -63,7 +64,7 @@ func (l *line[H]) isFull(r *Request) bool {
 func (l *line[H]) before(other *line[H]) bool { return l.next < other.next }
 func (l *line[H]) place() *int                { return &l.index }
 
-// waits returns how many wait, and for how long the oldest.
+// waits returns how many requests of the line wait, and for how long the oldest request does.
 func (l *line[H]) waits(now clock.Moment) Waits {
 	w := Waits{Count: l.waiting}
 	for _, f := range l.flows {
@@ -72,7 +73,7 @@ func (l *line[H]) waits(now clock.Moment) Waits {
 	return w
 }
 
-// head returns the request that has the next place; nil: none waits.
+// head returns the request that has the next place; nil: no request waits.
 func (l *line[H]) head() *Ticket[H] {
 	if f := l.turns.first(); f.flow != nil {
 		return f.first
@@ -80,7 +81,7 @@ func (l *line[H]) head() *Ticket[H] {
 	return nil
 }
 
-// tickets returns all that wait, those of one value in the order of their arrival.
+// tickets returns all requests that wait, the requests of one value in the order of their arrival.
 func (l *line[H]) tickets() []*Ticket[H] {
 	all := make([]*Ticket[H], 0, l.waiting)
 	for _, f := range l.flows {
@@ -144,8 +145,9 @@ func (l *line[H]) nextRank() uint64 {
 	return l.ranks
 }
 
-// behind returns the request that a newcomer pushes out where there is no room: the last one of the longest flow, if that
-// has at least two more than the newcomer's; else nil.
+// behind returns the request that a newcomer pushes out where there is no room: the last request of the longest flow, if that
+// flow has at least two requests more than the newcomer's flow; else nil. For example, a newcomer of a flow of 1 pushes out
+// the last request of a flow of 3, and no request of a flow of 2.
 func (l *line[H]) behind(newcomer Order) *Ticket[H] {
 	own := 0
 	if f := l.flows[newcomer]; f != nil {
@@ -157,7 +159,7 @@ func (l *line[H]) behind(newcomer Order) *Ticket[H] {
 	return nil
 }
 
-// postpone moves a flow's turn to a later one, which an answer has told.
+// postpone moves a flow's turn to a later moment, which an answer has told.
 func (l *line[H]) postpone(order Order, turn clock.Moment) {
 	if f := l.flows[order]; f != nil && order.byValue && turn > f.turn {
 		f.turn = turn
@@ -171,8 +173,8 @@ func (l *line[H]) learn(c Claim, sent, now clock.Moment) {
 	l.trip = now.Since(sent)
 }
 
-// nextStarts returns those that would start one after the other with so many free units, in that order, and with the age
-// that the turn of each would have. Where none fits it returns the head.
+// nextStarts returns the requests that would start one after the other with so many free units, in that order, and with the
+// age that the turn of each request would have. Where no request fits it returns the head.
 func (l *line[H]) nextStarts(now clock.Moment, free int64) (starts []upcoming[H]) {
 	type saved struct {
 		flow *flow[H]

@@ -252,7 +252,7 @@ func (g *game) check() {
 	g.settle()
 	g.must(g.joined == g.done+len(g.model.waiting), "of %d requests %d wait and %d have an outcome", g.joined, len(g.model.waiting), g.done)
 	waiting := g.queue.ByPolicy()["gpu"].Count
-	counted, inRoom := g.queue.waiting.Load(), g.queue.options.Room.used.Load()
+	counted, inRoom := g.queue.waiting.Load(), g.queue.around.Room.used.Load()
 	g.must(waiting == len(g.model.waiting) && counted == int64(waiting) && inRoom == int64(waiting),
 		"%d wait, %d by the count, %d in the room, want %d", waiting, counted, inRoom, len(g.model.waiting))
 	have := int64(0)

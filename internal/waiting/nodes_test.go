@@ -119,7 +119,7 @@ func newCluster(t testing.TB, nodes int, limit int64, trip time.Duration) *clust
 
 func (c *cluster) newNode(id int64) *clusterNode {
 	n := &clusterNode{cluster: c, id: id}
-	n.queue = NewQueue(n, Options{
+	n.queue = NewQueue(n, Environment{
 		Now: func() clock.Moment { return c.now }, Jitter: c.random.Float64,
 		After: func(d time.Duration, f func()) clock.Timer {
 			timer := &clusterTimer{c: c, fires: func() { n.alive(f) }}

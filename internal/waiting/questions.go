@@ -2,15 +2,15 @@ package waiting
 
 import "github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 
-// This file answers what operators ask about a queue. It changes nothing.
+// This file answers what operators ask about a queue, and changes nothing.
 
-// ByPolicy returns the waits of each policy by its name. Policies for which none waits are missing.
+// ByPolicy returns the waits of each policy by its name. Policies for which no request waits are missing.
 func (q *Queue[H]) ByPolicy() map[string]Waits {
 	found := map[string]Waits{}
 	if q.waiting.Load() == 0 {
 		return found
 	}
-	now := q.options.Now()
+	now := q.around.Now()
 	for s := range q.shards.All() {
 		s.mu.Lock()
 		for _, l := range s.lines {
@@ -26,7 +26,7 @@ func (q *Queue[H]) ByPolicy() map[string]Waits {
 
 // OfKey returns the waits of one key under a policy.
 func (q *Queue[H]) OfKey(p *limiter.Policy, key limiter.EncodedKey) Waits {
-	now, s := q.options.Now(), q.shards.Of(key.String())
+	now, s := q.around.Now(), q.shards.Of(key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.lines[limiter.QuotaName{Policy: p.ID, Key: key.String()}]; l != nil {
@@ -35,13 +35,13 @@ func (q *Queue[H]) OfKey(p *limiter.Policy, key limiter.EncodedKey) Waits {
 	return Waits{}
 }
 
-// Admits reports whether a request that has to wait now would: with no room it is refused.
+// Admits reports whether a request that has to wait now would wait: with no room the request is refused.
 func (q *Queue[H]) Admits(r Request) bool {
 	s := q.shards.Of(r.Key.String())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lines[limiter.QuotaName{Policy: r.Policy.ID, Key: r.Key.String()}]
-	if l != nil && l.isFull(&r) || q.options.Room.isFull() {
+	if l != nil && l.isFull(&r) || q.around.Room.isFull() {
 		return l != nil && l.behind(r.Order) != nil
 	}
 	return true

@@ -27,8 +27,8 @@ import (
 // Queue is the requests of one process that wait for units of one store. It is safe for concurrent use. H is what the
 // store gives out with units.
 type Queue[H any] struct {
-	store   Store[H]
-	options Options
+	store   Decider[H]
+	around  Environment
 	shards  limiter.Shards[shard[H]]
 	waiting atomic.Int64
 	rates   atomic.Int64 // of all lines: how many asks in 1,000 seconds
@@ -37,8 +37,8 @@ type Queue[H any] struct {
 	next    int    // the shard that the next tick begins with; only the tick uses it
 }
 
-// Options are what a queue needs besides its store. Each has a default.
-type Options struct {
+// Environment is what a queue needs besides its store. Each field has a default.
+type Environment struct {
 	// Room bounds how many requests wait, with all that shares it. Default: one of the queue's own of 65,536.
 	Room *Room
 
@@ -90,21 +90,21 @@ type shard[H any] struct {
 }
 
 // NewQueue returns an empty queue for units of a store.
-func NewQueue[H any](store Store[H], options Options) *Queue[H] {
-	if options.Room == nil {
-		options.Room = NewRoom(MostWaiting)
+func NewQueue[H any](store Decider[H], around Environment) *Queue[H] {
+	if around.Room == nil {
+		around.Room = NewRoom(MostWaiting)
 	}
-	if options.Exiting == nil {
-		options.Exiting = func() bool { return false }
+	if around.Exiting == nil {
+		around.Exiting = func() bool { return false }
 	}
-	if options.Now == nil {
-		options.Now = clock.Now
+	if around.Now == nil {
+		around.Now = clock.Now
 	}
-	if options.Jitter == nil {
-		options.Jitter = rand.Float64
+	if around.Jitter == nil {
+		around.Jitter = rand.Float64
 	}
-	q := &Queue[H]{store: store, options: options}
-	q.ticks.Run, q.ticks.After = q.tick, options.After
+	q := &Queue[H]{store: store, around: around}
+	q.ticks.Run, q.ticks.After = q.tick, around.After
 	for s := range q.shards.All() {
 		s.lines = map[limiter.QuotaName]*line[H]{}
 	}
@@ -114,10 +114,10 @@ func NewQueue[H any](store Store[H], options Options) *Queue[H] {
 // Join has a request wait, and asks for it at once if no other one of its key waits. [Ticket.Wait] or [Ticket.Leave] must
 // follow.
 func (q *Queue[H]) Join(r Request) *Ticket[H] {
-	now := q.options.Now()
-	t := &Ticket[H]{queue: q, request: r, arrived: now, over: now.Add(r.Longest), outcome: make(chan outcome[H], 1)}
+	now := q.around.Now()
+	t := &Ticket[H]{queue: q, request: r, arrived: now, over: now.Add(r.Longest), ended: make(chan waitEnd[H], 1)}
 	if err := r.fits(); err != nil {
-		t.outcome <- outcome[H]{err: err}
+		t.ended <- waitEnd[H]{err: err}
 		return t
 	}
 	s, todo := q.shards.Of(r.Key.String()), effects[H]{queue: q}
@@ -130,7 +130,7 @@ func (q *Queue[H]) Join(r Request) *Ticket[H] {
 
 // admit puts a request into its line, or refuses it. The shard's lock is held.
 func (q *Queue[H]) admit(s *shard[H], t *Ticket[H], todo *effects[H]) {
-	if s.closed || q.options.Exiting() {
+	if s.closed || q.around.Exiting() {
 		todo.refuse(t, ErrExit)
 		return
 	}
@@ -140,7 +140,7 @@ func (q *Queue[H]) admit(s *shard[H], t *Ticket[H], todo *effects[H]) {
 		l = newLine[H](name)
 	}
 	why, isFull := ErrFull, l.isFull(&t.request)
-	if !isFull && !q.options.Room.Enter() {
+	if !isFull && !q.around.Room.Enter() {
 		why, isFull = ErrNoRoom, true
 	}
 	if isFull {
@@ -151,7 +151,7 @@ func (q *Queue[H]) admit(s *shard[H], t *Ticket[H], todo *effects[H]) {
 		}
 		q.dequeue(s, out)
 		todo.refuse(out, ErrPushedOut)
-		if !q.options.Room.Enter() { // another one has taken the room meanwhile
+		if !q.around.Room.Enter() { // another one has taken the room meanwhile
 			todo.refuse(t, ErrNoRoom)
 			return
 		}
@@ -186,7 +186,7 @@ func (q *Queue[H]) reconsider(s *shard[H], t *Ticket[H], todo *effects[H]) (wait
 	switch free, why := t.refresh(); {
 	case free != nil:
 		q.dequeue(s, t)
-		todo.startFree(t, free, q.options.Now().Since(t.arrived))
+		todo.startFree(t, free, q.around.Now().Since(t.arrived))
 	case why != nil:
 		todo.refuseQueued(s, t, why)
 	default:
@@ -205,7 +205,7 @@ func (q *Queue[H]) dequeue(s *shard[H], t *Ticket[H]) {
 func (q *Queue[H]) forget(s *shard[H], t *Ticket[H]) {
 	s.deadlines.remove(t)
 	q.waiting.Add(-1)
-	q.options.Room.Leave()
+	q.around.Room.Leave()
 }
 
 // tidy forgets a line in which none waits, once its asks are answered. The shard's lock is held.
@@ -218,7 +218,7 @@ func (q *Queue[H]) tidy(s *shard[H], l *line[H]) {
 	}
 }
 
-// leave takes a request out. It reports false where the request has its outcome already.
+// leave takes a request out. It reports false where the request's wait has ended already.
 func (q *Queue[H]) leave(t *Ticket[H]) bool {
 	s := q.shards.Of(t.request.Key.String())
 	s.mu.Lock()
@@ -234,7 +234,7 @@ func (q *Queue[H]) leave(t *Ticket[H]) bool {
 
 // end has a place go on with the head of its line, or returns its units to the store and asks for the head.
 func (q *Queue[H]) end(p *Place[H]) {
-	now, todo := q.options.Now(), effects[H]{queue: q}
+	now, todo := q.around.Now(), effects[H]{queue: q}
 	name := limiter.QuotaName{Policy: p.policy.ID, Key: p.key.String()}
 	s := q.shards.Of(name.Key)
 	s.mu.Lock()

@@ -230,7 +230,7 @@ func TestQueue_gathers(t *testing.T) {
 // TestQueue_exit refuses all that wait within 50 ms of the process's end, and all that come once the queue is closed.
 func TestQueue_exit(t *testing.T) {
 	w := newWorld()
-	s, exits, o := &handStore{t: t, world: w}, false, w.options()
+	s, exits, o := &handStore{t: t, world: w}, false, w.environment()
 	o.Exiting = func() bool { return exits }
 	q := NewQueue(s, o)
 	r := request(t, 1, 1)
@@ -260,7 +260,7 @@ func TestQueue_exit(t *testing.T) {
 // TestQueue_room shares its room with others, and pushes out where there is none.
 func TestQueue_room(t *testing.T) {
 	w := newWorld()
-	o := w.options()
+	o := w.environment()
 	o.Room = NewRoom(3)
 	o.Room.Enter() // of another part of the process
 	q := NewQueue(&handStore{t: t, world: w}, o)
@@ -320,7 +320,7 @@ func TestQueue_current(t *testing.T) {
 // TestTicket_Wait waits in goroutines, whose contexts end at any moment, with a store that answers at once.
 func TestTicket_Wait(t *testing.T) {
 	store := &countingStore{limit: 3}
-	q := NewQueue(store, Options{})
+	q := NewQueue(store, Environment{})
 	var requests sync.WaitGroup
 	for i := range 200 {
 		requests.Go(func() {
@@ -377,7 +377,7 @@ func BenchmarkQueue_hostile(b *testing.B) {
 	for _, values := range []uint64{1, MostWaiting} {
 		b.Run(strconv.FormatUint(values, 10), func(b *testing.B) {
 			w := newWorld()
-			q := NewQueue(&handStore{t: b, world: w}, w.options())
+			q := NewQueue(&handStore{t: b, world: w}, w.environment())
 			r := request(b, 1, 1)
 			r.Most, r.Longest = MostWaiting, time.Minute
 			tickets := make([]*Ticket[*units], MostWaiting)

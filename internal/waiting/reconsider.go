@@ -1,8 +1,8 @@
 package waiting
 
-// Reconsider is called after what applies to requests of a policy may have changed; without a name, of all policies. Those
-// that are free now start, those that are blocked or can never start are refused, and the store is asked for the others under
-// a new limit at once.
+// Reconsider is called after what applies to requests of a policy may have changed; without a name, of all policies.
+// Requests that are free now start, requests that are blocked or can never start are refused, and the store is asked for the
+// others under a new limit at once. For example, after a limit went from 10 to 2, a request of 3 units is refused.
 func (q *Queue[H]) Reconsider(policy string) {
 	if q.waiting.Load() == 0 {
 		return // who comes from now on looks by itself
@@ -20,7 +20,7 @@ func (q *Queue[H]) Reconsider(policy string) {
 	}
 }
 
-// reconsiderLine reconsiders all that wait in a line, in which a request waits. The shard's lock is held.
+// reconsiderLine reconsiders all requests of a line that has at least one. The shard's lock is held.
 func (q *Queue[H]) reconsiderLine(s *shard[H], l *line[H], todo *effects[H]) {
 	before, policy := l.head(), l.head().request.Policy
 	for _, t := range l.tickets() {

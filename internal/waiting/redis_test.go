@@ -13,8 +13,9 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/kernel"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redis"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/redistest"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/scripts"
 )
 
 // This file holds scripts/waiting.lua equal to its Go twin: the kernel, and here the counts of nodes in epochs.
@@ -26,9 +27,6 @@ const (
 
 	// The waits of messages that change nothing.
 	denied, superseded, lost = kernel.RunningHint, -4, -5
-
-	// The bases of messages that have none.
-	noBase, nothingLeft = -1, -2
 
 	testClock = "local now_us = tonumber(redis.call('GET', 'test:clock'))\nlocal grace = 3600000\n"
 	stateKey  = "t:{k}:gpu:w15s"
@@ -93,7 +91,7 @@ func (w *twin) run(now int64, m message) reply {
 		}
 		own.count, total = own.count+m.units, total+m.units
 	}
-	if own.count == 0 && m.base == nothingLeft {
+	if own.count == 0 && m.base == redis.NothingLeft {
 		delete(w.entries, m.node)
 	} else {
 		w.entries[m.node] = entry{m.epoch, own.count, now + timeout}
@@ -114,22 +112,23 @@ type server struct {
 
 func newServer(t testing.TB, s *redistest.Server, limit int64) *server {
 	t.Helper()
-	text := assert.NoError(scripts.Build(testClock, "waiting"))(t)
-	return &server{t, s.Client(t), goredis.NewScript(text), limit}
+	policy := &limiter.Policy{Terms: kernel.Terms{Algorithm: &kernel.WaitingAlgorithm}}
+	script := assert.NoError((&redis.ScriptSet{Clock: testClock}).Get(redis.FragmentsOf(policy)))(t)
+	return &server{t, s.Client(t), goredis.NewScript(script.Text), limit}
 }
 
 // run sends messages of one node in one run of the script.
 func (s *server) run(now int64, messages ...message) (replies []reply) {
 	s.t.Helper()
 	assert.Must(s.t, s.client.Set(s.t.Context(), "test:clock", now, 0).Err())
-	numbers := []int64{1, 1, s.limit, timeout, s.limit, -1, 0, 1, messages[0].node}
+	numbers := []int64{1, 1, s.limit, timeout, s.limit, kernel.NoQueue, 0, 1, messages[0].node}
 	keys := make([]string, len(messages))
 	for i, m := range messages {
-		operation := int64(1)
+		operation := redis.OpTake
 		if m.release {
-			operation = 4
+			operation = redis.OpState
 		}
-		numbers = append(numbers, operation, 1, 1, 1, m.units, m.epoch, m.base)
+		numbers = append(numbers, int64(operation), 1, 1, 1, m.units, m.epoch, m.base)
 		if m.turn == nil {
 			numbers = append(numbers, -1)
 		} else {
@@ -233,21 +232,21 @@ func take(node, base, units int64, turn *kernel.Turn) message {
 }
 
 func release(node, units int64) message {
-	return message{node: node, epoch: 1, base: noBase, units: units, release: true}
+	return message{node: node, epoch: 1, base: redis.NoBase, units: units, release: true}
 }
 
 var vectors = []vector{
 	{"as without waiting", 2, []step{
 		{0, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
-		{0, take(nodeA, noBase, 1, nil), 0, 0, -1, 0},
+		{0, take(nodeA, redis.NoBase, 1, nil), 0, 0, -1, 0},
 		{0, take(nodeB, 0, 1, nil), denied, 0, -1, 0},
 	}},
 	{"a place goes to the older turn of another node", 2, []step{
 		{0, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
-		{0, take(nodeA, noBase, 1, nil), 0, 0, -1, 0},
+		{0, take(nodeA, redis.NoBase, 1, nil), 0, 0, -1, 0},
 		{5, take(nodeB, 0, 1, waitsFor(4)), denied, 4, -1, nodeB},
 		{5, release(nodeA, 1), 0, 0, -1, nodeB},
-		{5, take(nodeA, noBase, 1, waitsFor(1)), denied, 1, 4, nodeB},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(1)), denied, 1, 4, nodeB},
 		{5, take(nodeC, 0, 1, nil), denied, 0, -1, nodeB},
 		{5, take(nodeB, 0, 1, waitsFor(4)), 0, 4, -1, 0},
 	}},
@@ -255,41 +254,41 @@ var vectors = []vector{
 		{0, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
 		{5, take(nodeB, 0, 1, waitsFor(4)), denied, 4, -1, nodeB},
 		{5, release(nodeA, 1), 0, 0, -1, nodeB},
-		{5, take(nodeA, noBase, 1, waitsFor(3.5)), 0, 3.5, 4, nodeB},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(3.5)), 0, 3.5, 4, nodeB},
 	}},
 	{"the slack is a second, to the microsecond", 1, []step{
 		{0, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
 		{5, take(nodeB, 0, 1, waitsFor(4)), denied, 4, -1, nodeB},
 		{5, release(nodeA, 1), 0, 0, -1, nodeB},
-		{5, take(nodeA, noBase, 1, waitsFor(2.999999)), denied, 2.999999, 4, nodeB},
-		{5, take(nodeA, noBase, 1, waitsFor(3)), 0, 3, 4, nodeB},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(2.999999)), denied, 2.999999, 4, nodeB},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(3)), 0, 3, 4, nodeB},
 	}},
 	{"of two free places one is the claim's", 2, []step{
 		{0, take(nodeA, 0, 2, nil), 0, 0, -1, 0},
 		{5, take(nodeB, 0, 1, waitsFor(4)), denied, 4, -1, nodeB},
 		{5, release(nodeA, 2), 0, 0, -1, nodeB},
-		{5, take(nodeA, noBase, 1, waitsFor(0)), 0, 0, 4, nodeB},
-		{5, take(nodeA, noBase, 1, waitsFor(0)), denied, 0, 4, nodeB},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(0)), 0, 0, 4, nodeB},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(0)), denied, 0, 4, nodeB},
 	}},
 	{"a claim lapses", 1, []step{
 		{0, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
 		{5, take(nodeB, 0, 1, waitsFor(4)), denied, 4, -1, nodeB},
 		{5, release(nodeA, 1), 0, 0, -1, nodeB},
-		{5.249999, take(nodeA, noBase, 1, waitsFor(0)), denied, 0, 4.249999, nodeB},
-		{5.25, take(nodeA, noBase, 1, waitsFor(0)), 0, 0, -1, nodeB},
+		{5.249999, take(nodeA, redis.NoBase, 1, waitsFor(0)), denied, 0, 4.249999, nodeB},
+		{5.25, take(nodeA, redis.NoBase, 1, waitsFor(0)), 0, 0, -1, nodeB},
 	}},
 	{"three units gather", 3, []step{
 		{0, take(nodeA, 0, 3, nil), 0, 0, -1, 0},
 		{5, take(nodeB, 0, 3, waitsFor(4)), denied, 4, -1, nodeB},
 		{5, release(nodeA, 1), 0, 0, -1, nodeB},
-		{5, take(nodeA, noBase, 1, waitsFor(0)), denied, 0, 4, nodeB},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(0)), denied, 0, 4, nodeB},
 		{5, release(nodeA, 2), 0, 0, -1, nodeB},
 		{5, take(nodeB, 0, 3, waitsFor(4)), 0, 4, -1, 0},
 	}},
 	{"a value's turns on two nodes go by its last start on any", 1, []step{
 		{0, take(nodeA, 0, 1, ofValue(0, 7)), 0, 0, -1, 0},
 		{9, release(nodeA, 1), 0, 0, -1, 0},
-		{9, take(nodeA, noBase, 1, ofValue(0, 7)), 0, 0, -1, 0},
+		{9, take(nodeA, redis.NoBase, 1, ofValue(0, 7)), 0, 0, -1, 0},
 		{10, take(nodeB, 0, 1, ofValue(8, 7)), denied, 1, -1, nodeB},
 		{10, take(nodeC, 0, 1, ofValue(2, 8)), denied, 2, -1, nodeC},
 		{10, release(nodeA, 1), 0, 0, -1, nodeC},
@@ -300,20 +299,20 @@ var vectors = []vector{
 	{"epochs come first", 1, []step{
 		{0, message{node: nodeA, epoch: 2, units: 1}, 0, 0, -1, 0},
 		{0.1, take(nodeA, 0, 1, waitsFor(0)), superseded, 0, -1, 0},
-		{0.1, take(nodeB, noBase, 1, waitsFor(0)), lost, 0, -1, 0},
+		{0.1, take(nodeB, redis.NoBase, 1, waitsFor(0)), lost, 0, -1, 0},
 	}},
 	{"a clock that went back far drops the claim", 1, []step{
 		{90, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
 		{100, take(nodeB, 0, 1, waitsFor(4)), denied, 4, -1, nodeB},
 		{50, release(nodeA, 1), 0, 0, -1, nodeB},
-		{50, take(nodeA, noBase, 1, waitsFor(0)), 0, 0, -1, nodeB},
+		{50, take(nodeA, redis.NoBase, 1, waitsFor(0)), 0, 0, -1, nodeB},
 	}},
 	// What the prototype of the rule did not have.
 	{"an older start that is told late moves no turn back", 1, []step{
 		{0, take(nodeB, 0, 1, waitsFor(0)), 0, 0, -1, 0},
 		{9, take(nodeA, 0, 1, after(ofValue(0, 8), 7, 1)), denied, 0, -1, nodeA},
 		{9, take(nodeC, 0, 1, after(ofValue(0, 9), 7, 5)), denied, 0, 0.000001, nodeA},
-		{9, take(nodeB, noBase, 1, ofValue(6, 7)), denied, 1, -1, nodeB},
+		{9, take(nodeB, redis.NoBase, 1, ofValue(6, 7)), denied, 1, -1, nodeB},
 	}},
 	{"an ask without a claim leaves that of its node", 1, []step{
 		{0, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
@@ -324,9 +323,9 @@ var vectors = []vector{
 	{"units above the limit are owed before all turns", 2, []step{
 		{0, take(nodeA, 0, 2, nil), 0, 0, -1, 0},
 		{5, message{node: nodeB, epoch: 1, base: 1, release: true}, 0, 0, -1, 0},
-		{5, take(nodeA, noBase, 1, waitsFor(4)), denied, 4, 1_700_000_005, nodeA},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(4)), denied, 4, 1_700_000_005, nodeA},
 		{5, release(nodeA, 1), 0, 0, -1, nodeA},
-		{5, take(nodeA, noBase, 1, waitsFor(4)), denied, 4, -1, nodeA},
+		{5, take(nodeA, redis.NoBase, 1, waitsFor(4)), denied, 4, -1, nodeA},
 	}},
 	{"a claim of this very moment is told of", 1, []step{
 		{0, take(nodeA, 0, 1, nil), 0, 0, -1, 0},
@@ -409,7 +408,7 @@ func twinsAgree(t *testing.T, on *redistest.Server) {
 				case 1:
 					m.release = true
 				case 2:
-					m.release, m.base = true, nothingLeft
+					m.release, m.base = true, redis.NothingLeft
 				default:
 					m.turn = randomTurn(random)
 				}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// freshNews is how long after an answer places are handed on by it.
+	// freshNews is how long after an answer places are handed on by what the answer told.
 	freshNews = 250 * time.Millisecond
 
 	// shortestClaim is how long a claim lasts at least, and longestClaim at most.
@@ -22,7 +22,7 @@ const (
 	// or ended, or that follow an answer. All keys share them.
 	pollsPerSecond = 2000
 
-	// pollBurst is how many of them may leave at once after a pause.
+	// pollBurst is how many of these asks may leave at once after a pause.
 	pollBurst = 100
 )
 
@@ -31,8 +31,8 @@ type news struct {
 	at      clock.Moment // of the last answer that told of claims
 	known   bool
 	foreign bool         // another node has a claim
-	claim   clock.Moment // its turn
-	unknown int          // answers since that told nothing
+	claim   clock.Moment // the turn of the claim
+	unknown int          // how many answers since then told nothing
 }
 
 // learn takes what an answer tells.
@@ -60,9 +60,9 @@ func slackOf(age time.Duration) time.Duration {
 	return time.Duration(kernel.Slack(age.Microseconds())) * time.Microsecond
 }
 
-// period returns the longest time until the next ask for a head whose turn has this age. Who has the claim, or may have it,
-// asks often: free places wait for that node. The others follow what has become of the claim. A store that fails is asked
-// as rarely as if others had the claim.
+// period returns the longest time until the next ask for a head whose turn has this age. A node that has the claim, or may
+// have the claim, asks often: free places wait for that node. Other nodes follow what has become of the claim. A store that
+// fails is asked as rarely as if another node had the claim.
 func (n *news) period(age time.Duration) time.Duration {
 	if n.foreign || n.unknown > 1 {
 		return max(20*time.Millisecond, min(age/8, longestPeriod))
@@ -100,7 +100,7 @@ type budget struct{ used clock.Moment } // until when what was sent has used up 
 
 const pollSpan = time.Second / pollsPerSecond
 
-// take takes one ask of the budget. Where there is none left, it reports when there is.
+// take takes one ask of the budget. Where no ask is left, it returns when one is.
 func (b *budget) take(now clock.Moment) (again clock.Moment, ok bool) {
 	if ready := b.used.Add(-pollSpan * (pollBurst - 1)); ready > now {
 		return ready, false

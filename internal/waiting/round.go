@@ -16,14 +16,15 @@ type grant[H any] struct {
 	handedOn bool
 }
 
-// ask begins a round: for the head, and with free units for those behind that have room in them. While a round is under
-// way another one follows. The shard's lock is held. Nothing leaves if no request waits, or all are refused now.
+// ask begins a round: for the head, and with free units for the requests behind the head that the free units suffice for.
+// While a round is under way another round follows. The shard's lock is held. Nothing leaves if no request waits, or all
+// requests are refused now.
 func (q *Queue[H]) ask(s *shard[H], l *line[H], todo *effects[H], free int64) {
 	if l.round.asking > 0 {
 		l.round.again = true
 		return
 	}
-	now := q.options.Now()
+	now := q.around.Now()
 	s.due.remove(l)
 	if q.headNow(s, l, todo) == nil {
 		q.tidy(s, l)
@@ -71,7 +72,7 @@ type sent[H any] struct {
 func (q *Queue[H]) answered(m *sent[H], answer Answer[H]) {
 	s, l, todo := m.shard, m.line, effects[H]{queue: q}
 	s.mu.Lock()
-	now := q.options.Now()
+	now := q.around.Now()
 	l.round.asking--
 	switch a := answer.(type) {
 	case Granted[H]:
@@ -99,8 +100,8 @@ func (q *Queue[H]) answered(m *sent[H], answer Answer[H]) {
 	todo.run()
 }
 
-// place gives units to the head of a line. Where the head does not fit, or none waits, they are released: others that fit
-// stay behind the head. The shard's lock is held.
+// place gives units to the head of a line. Where the head needs more units, or no request waits, the units are released:
+// requests that need fewer units stay behind the head. The shard's lock is held.
 func (q *Queue[H]) place(s *shard[H], l *line[H], todo *effects[H], now clock.Moment, g grant[H]) {
 	h := q.headNow(s, l, todo)
 	if h == nil {
@@ -138,7 +139,7 @@ func (q *Queue[H]) endRound(s *shard[H], l *line[H], todo *effects[H], now clock
 		}
 		l.overdue = nil
 		for f := l.lengths.first().flow; f != nil && l.waiting > f.last.request.Most; f = l.lengths.first().flow {
-			todo.refuseQueued(s, f.last, ErrFull) // they might have started with the others
+			todo.refuseQueued(s, f.last, ErrFull) // the requests might have started with the others
 		}
 	}
 	switch {
@@ -157,7 +158,7 @@ func (q *Queue[H]) schedule(s *shard[H], l *line[H], todo *effects[H], now clock
 	rate := rateOf(period)
 	period = stretched(period, stretch(q.rates.Add(rate-l.rate)))
 	l.rate = rate
-	next := max(l.forgotten, now.Add(time.Duration(float64(period)*(1+q.options.Jitter())/2)))
+	next := max(l.forgotten, now.Add(time.Duration(float64(period)*(1+q.around.Jitter())/2)))
 	if l.next <= now || next < l.next { // else an ask that an end has caused came between
 		l.next = next
 	}

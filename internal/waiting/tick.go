@@ -15,14 +15,14 @@ const tickSpan = time.Millisecond
 
 // watch has the queue look at a moment at the latest, and soon whether the process ends.
 func (q *Queue[H]) watch(at clock.Moment) {
-	now := q.options.Now()
+	now := q.around.Now()
 	q.ticks.StartBy(min(at, now.Add(exitSpan)), now)
 }
 
 // tick ends the wait of requests whose time is over, and asks for the lines that are due, again and again while a request
 // waits.
 func (q *Queue[H]) tick() {
-	if q.options.Exiting() {
+	if q.around.Exiting() {
 		q.refuseAll(false)
 	}
 	next := never
@@ -32,7 +32,7 @@ func (q *Queue[H]) tick() {
 	}
 	q.next++
 	if q.waiting.Load() > 0 {
-		q.watch(max(next, q.options.Now().Add(tickSpan)))
+		q.watch(max(next, q.around.Now().Add(tickSpan)))
 	}
 }
 
@@ -40,7 +40,7 @@ func (q *Queue[H]) tick() {
 func (q *Queue[H]) serve(s *shard[H]) (next clock.Moment) {
 	todo := effects[H]{queue: q}
 	s.mu.Lock()
-	now := q.options.Now()
+	now := q.around.Now()
 	for t := s.deadlines.first(); t != nil && t.over <= now; t = s.deadlines.first() {
 		l := t.flow.line
 		if s.deadlines.remove(t); l.round.asking > 0 && !l.round.full {

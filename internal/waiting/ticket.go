@@ -53,20 +53,20 @@ type Ticket[H any] struct {
 	queue   owner[H]
 	request Request
 	arrived clock.Moment
-	over    clock.Moment // when it has waited for as long as it may
+	over    clock.Moment // when the request has waited for as long as it may
 
-	flow           *flow[H] // nil: it does not wait
+	flow           *flow[H] // nil: the request does not wait
 	earlier, later *Ticket[H]
 	index          int // in its shard's heap of deadlines
 
-	outcome chan outcome[H] // takes the one outcome
+	ended chan waitEnd[H] // takes the one end of the wait
 }
 
-// refresh looks up what applies to the request. The error says why it cannot start; free is nil unless it needs no units.
+// refresh looks up what applies to the request. The error says why it cannot start; free is nil unless the request needs no units.
 func (t *Ticket[H]) refresh() (free *Free, why error) {
 	r := &t.request
 	if r.Current == nil {
-		return nil, nil //nolint:nilnil // it waits on
+		return nil, nil //nolint:nilnil // the request waits on
 	}
 	switch current := r.Current().(type) {
 	case Under:
@@ -92,8 +92,8 @@ type owner[H any] interface {
 	end(p *Place[H])
 }
 
-// outcome is what became of a request: a place, or an error.
-type outcome[H any] struct {
+// waitEnd is how the wait of a request ended: with a place, or with an error.
+type waitEnd[H any] struct {
 	place *Place[H]
 	err   error
 }
@@ -105,8 +105,8 @@ func (t *Ticket[H]) place() *int                  { return &t.index }
 // the queue and the error is [ErrLeft]. It is called once.
 func (t *Ticket[H]) Wait(ctx context.Context) (*Place[H], error) {
 	select {
-	case o := <-t.outcome:
-		return o.place, o.err
+	case end := <-t.ended:
+		return end.place, end.err
 	case <-ctx.Done():
 		return nil, t.Leave()
 	}
@@ -117,8 +117,8 @@ func (t *Ticket[H]) HasOutcomeWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case o := <-t.outcome:
-		t.outcome <- o // there is but one, so that there is room
+	case end := <-t.ended:
+		t.ended <- end // a wait has but one end, so that the channel has room
 		return true
 	case <-timer.C:
 		return false
@@ -131,12 +131,12 @@ func (t *Ticket[H]) Leave() error {
 	if t.queue.leave(t) {
 		return ErrLeft
 	}
-	o := <-t.outcome // it has left the queue and is here, or about to be
-	if o.place != nil {
-		o.place.End()
+	end := <-t.ended // the request has left the queue, and its end is here or about to be
+	if end.place != nil {
+		end.place.End()
 		return ErrLeft
 	}
-	return o.err
+	return end.err
 }
 
 // Place is units that a request has until its end, or the leave to start without any.

@@ -18,7 +18,7 @@ type world struct {
 
 func newWorld() *world { return &world{now: clock.Moment(time.Hour)} }
 
-// After implements [Options].After.
+// After implements [Environment].After.
 func (w *world) After(d time.Duration, f func()) clock.Timer {
 	w.fires = f
 	w.Reset(d)
@@ -49,8 +49,8 @@ func (w *world) advance(by time.Duration) {
 	}
 }
 
-func (w *world) options() Options {
-	return Options{Now: func() clock.Moment { return w.now }, After: w.After, Jitter: func() float64 { return 0.5 }}
+func (w *world) environment() Environment {
+	return Environment{Now: func() clock.Moment { return w.now }, After: w.After, Jitter: func() float64 { return 0.5 }}
 }
 
 // units is what the store of a test gives out.
@@ -125,7 +125,7 @@ func newHandQueue(t testing.TB) (*world, *handStore, *Queue[*units]) {
 	t.Helper()
 	w := newWorld()
 	s := &handStore{t: t, world: w}
-	return w, s, NewQueue(s, w.options())
+	return w, s, NewQueue(s, w.environment())
 }
 
 // running returns a policy that counts running requests.
@@ -135,9 +135,9 @@ func running(t testing.TB, limit int64) *limiter.Policy {
 }
 
 // outcomeNow returns the outcome that a request has; ok is false while it waits.
-func outcomeNow(t *Ticket[*units]) (o outcome[*units], ok bool) {
+func outcomeNow(t *Ticket[*units]) (o waitEnd[*units], ok bool) {
 	select {
-	case o = <-t.outcome:
+	case o = <-t.ended:
 		return o, true
 	default:
 		return o, false

@@ -43,33 +43,35 @@ var usualPace = pace{
 	lookDelay: 2 * time.Second, lookInterval: 5 * time.Minute, burst: time.Minute, gather: 10 * time.Second,
 }
 
-// Outcome says what became of a delivery.
-type Outcome string
+// DeliveryStatus says what became of a delivery.
+type DeliveryStatus string
 
-// The outcomes. Each event that this node tells has one in the end, after any number of [retry].
+// The statuses. Each event that this node tells has one in the end, after any number of [retry].
 const (
-	delivered Outcome = "delivered" // the receiver has answered with 2xx
-	retry     Outcome = "retry"     // an attempt failed and is repeated
-	expired   Outcome = "expired"   // no attempt has succeeded in ten minutes
-	gone      Outcome = "gone"      // the receiver has answered with 410 and wants no event any more
-	dropped   Outcome = "dropped"   // the queue was full
-	lost      Outcome = "lost"      // it waited when the process ended, or when the webhook was removed
+	delivered DeliveryStatus = "delivered" // the receiver has answered with 2xx
+	retry     DeliveryStatus = "retry"     // an attempt failed and is repeated
+	expired   DeliveryStatus = "expired"   // no attempt has succeeded in ten minutes
+	gone      DeliveryStatus = "gone"      // the receiver has answered with 410 and wants no event any more
+	dropped   DeliveryStatus = "dropped"   // the queue was full
+	lost      DeliveryStatus = "lost"      // it waited when the process ended, or when the webhook was removed
 )
 
-// Outcomes returns all outcomes.
-func Outcomes() []Outcome { return []Outcome{delivered, retry, expired, gone, dropped, lost} }
+// DeliveryStatuses returns all statuses.
+func DeliveryStatuses() []DeliveryStatus {
+	return []DeliveryStatus{delivered, retry, expired, gone, dropped, lost}
+}
 
 // Hooks are told what becomes of events. They must not block.
 type Hooks struct {
 	// Count counts so many deliveries.
-	Count func(o Outcome, n int)
+	Count func(o DeliveryStatus, n int)
 
 	// OnFailing is called with an error when attempts begin to fail, and with nil when one succeeds again: once a minute at
 	// most, also if every second attempt fails. The error holds neither URL nor secret.
 	OnFailing func(err error)
 
 	// OnUntold is called for every event that is [expired], [gone] or [dropped].
-	OnUntold func(o Outcome)
+	OnUntold func(o DeliveryStatus)
 }
 
 // Dispatcher tells one receiver. [New] makes one. It is safe for concurrent use.
@@ -163,7 +165,7 @@ func (d *Dispatcher) Close() (waited int) {
 }
 
 // finish counts so many events that are not told.
-func (d *Dispatcher) finish(o Outcome, n int) {
+func (d *Dispatcher) finish(o DeliveryStatus, n int) {
 	d.hooks.Count(o, n)
 	d.hooks.OnUntold(o)
 }
@@ -210,7 +212,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j *delivery) (again bool, afte
 }
 
 // end ends a delivery, and says so to other nodes.
-func (d *Dispatcher) end(ctx context.Context, j *delivery, o Outcome) (again bool, after time.Duration) {
+func (d *Dispatcher) end(ctx context.Context, j *delivery, o DeliveryStatus) (again bool, after time.Duration) {
 	if o == delivered {
 		d.hooks.Count(o, 1)
 	} else {

@@ -33,26 +33,26 @@ var quick = pace{
 // tally counts the outcomes of a dispatcher.
 type tally struct {
 	mu      sync.Mutex
-	counts  map[Outcome]int
+	counts  map[DeliveryStatus]int
 	failing []error
 	untold  int
 }
 
 func (c *tally) hooks() Hooks {
-	c.counts = map[Outcome]int{}
+	c.counts = map[DeliveryStatus]int{}
 	locked := func(change func()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		change()
 	}
 	return Hooks{
-		Count:     func(o Outcome, n int) { locked(func() { c.counts[o] += n }) },
+		Count:     func(o DeliveryStatus, n int) { locked(func() { c.counts[o] += n }) },
 		OnFailing: func(err error) { locked(func() { c.failing = append(c.failing, err) }) },
-		OnUntold:  func(Outcome) { locked(func() { c.untold++ }) },
+		OnUntold:  func(DeliveryStatus) { locked(func() { c.untold++ }) },
 	}
 }
 
-func (c *tally) of(o Outcome) int {
+func (c *tally) of(o DeliveryStatus) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[o]

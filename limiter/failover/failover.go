@@ -48,7 +48,7 @@ func New(inRedis *redis.Store, local *memory.Store, options Options) *Store {
 	if inRedis != nil {
 		behind = inRedis.Internal()
 	}
-	return &Store{failover.New(behind, local.Internal(), failover.Options{
+	return &Store{failover.New(behind, local.Internal(), failover.Behavior{
 		DenyAge: options.DenyAge, LocalFraction: options.LocalFraction, ForgiveOutages: options.ForgiveOutages,
 		AwaitsRefunds: options.AwaitsRefunds, OnUndecided: options.OnUndecided,
 	})}

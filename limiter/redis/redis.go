@@ -45,7 +45,7 @@ type Store struct{ store *redis.Store }
 // for a reply; see dial.New. The connections of a client that dial.New made for a single Redis are renewed in the
 // background, and replaced where its address leads to another server.
 func New(client goredis.UniversalClient, options Options) *Store {
-	return &Store{redis.New(client, redis.Options{
+	return &Store{redis.New(client, redis.Setup{
 		KeyFormat: core.KeyFormat(options.KeyFormat),
 		OnOutage:  options.OnOutage, OnRecovery: options.OnRecovery, OnRefusedLogin: options.OnRefusedLogin,
 		OnLost: options.OnLost, OnBatch: options.OnBatch,

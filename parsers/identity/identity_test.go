@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/tryout"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/parsers/frameworks"
 )
 
@@ -83,6 +84,45 @@ func TestJudge(t *testing.T) {
 		assert.Equal(t, got, test.want, "of inputs that %s", name)
 		assert.Equal(t, len(rows), 1, "rows of inputs that %s", name)
 	}
+}
+
+// TestSpellings has the inputs of the corpus and the servers of the list in the table of the command try, of the day of the results.
+func TestSpellings(t *testing.T) {
+	inputs, servers, usuals := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, in := range corpus() {
+		inputs[in.group.String()+in.text()] = true
+	}
+	for _, s := range list() {
+		servers[s.Name] = true
+	}
+	for _, in := range usual() {
+		usuals[in.group.String()+in.text()] = true
+		assert.ErrorIf(t, !inputs[in.group.String()+in.text()], "%s is no input", in.name())
+	}
+	for _, s := range tryout.Spellings() {
+		assert.ErrorIf(t, !inputs[s.Group+s.Spelled] || !usuals[s.Group+s.Usual], "%s: %q of %q is no input", s.Group, s.Spelled, s.Usual)
+		for _, server := range s.Servers {
+			assert.ErrorIf(t, !servers[server], "%s is no server", server)
+		}
+		delete(inputs, s.Group+s.Spelled)
+	}
+	assert.ErrorIf(t, len(tryout.Spellings()) < 300, "%d spellings", len(tryout.Spellings()))
+	page := string(assert.NoError(os.ReadFile("results.md"))(t))
+	table := string(assert.NoError(os.ReadFile("../../internal/replay/tryout/spellings.tsv"))(t))
+	_, rest, _ := strings.Cut(page, "\nRun on ")
+	day, _, _ := strings.Cut(rest, ".")
+	assert.ErrorIf(t, !strings.Contains(table, "make identity on "+day+":"), "the table is not of %s, as the results are: run make identity with -write", day)
+}
+
+// TestSpellingsOf finds the inputs of which a reader has what it has of the usual one.
+func TestSpellingsOf(t *testing.T) {
+	inputs := []input{{cookies, ownPath, []string{"Cookie: session=abc"}}, {cookies, ownPath, []string{"Cookie: session=%61bc"}}, {cookies, ownPath, nil}}
+	all := readings{}
+	all.add(0, map[string]any{"cookie a": "abc", "cookie b": "abc", "query": "abc"})
+	all.add(1, map[string]any{"cookie a": "abc", "cookie b": "%61bc", "query": "abc"})
+	all.add(2, map[string]any{"query": "abc"})
+	found := spellingsOf(all, inputs)
+	assert.ErrorIf(t, len(found) != 1 || found[0].number != 1, "found %v", found)
 }
 
 // TestReadings leaves out what is no value.

@@ -30,7 +30,7 @@ import (
 
 func main() {
 	h := &harness{}
-	flag.BoolVar(&h.write, "write", false, "write results.md")
+	flag.BoolVar(&h.write, "write", false, "write results.md, and the table of the command try")
 	flag.BoolVar(&h.verbose, "v", false, "print all answers")
 	flag.BoolVar(&h.kept, "kept", false, "judge the answers of the last run, of servers that have some")
 	parallel := flag.Int("parallel", 3, "run so `many` servers at once")
@@ -65,6 +65,7 @@ type sheet struct {
 	read    int    // values
 	rows    []row
 	found   []disagreement
+	alike   []spelling
 }
 
 // run runs the servers of these names, all without names.
@@ -108,7 +109,7 @@ func (h *harness) run(ctx context.Context, names []string, parallel int) error {
 	close(next)
 	workers.Wait()
 	if h.write && len(h.broken) == 0 {
-		if err := h.writeResults(filepath.Join(h.workshop.Parsers, "identity", "results.md")); err != nil {
+		if err := h.writeTables(root); err != nil {
 			return err
 		}
 	}
@@ -135,6 +136,7 @@ func (h *harness) meet(ctx context.Context, s *server) {
 	if err == nil {
 		met = sheet{version: a.Version, day: a.Day}
 		met.rows, met.found = judge(s, a.Readings, h.inputs, h.told)
+		met.alike = spellingsOf(a.Readings, h.inputs)
 		for _, values := range a.Readings {
 			met.read += len(values)
 		}

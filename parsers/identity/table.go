@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -36,16 +37,27 @@ takes long, and what Jetty reads of Authorization, which depends on what its con
 |---|---|
 `
 
-// writeResults writes what the servers have answered.
-func (h *harness) writeResults(path string) error {
-	var page, table strings.Builder
-	readers, day := 0, ""
-	for _, s := range list() {
-		met := h.sheetOf(s)
-		readers += len(readersOf(met.rows))
+// writeTables writes the results, and the spellings that servers read as one value.
+func (h *harness) writeTables(root string) error {
+	day := ""
+	for _, met := range h.sheets {
 		if day == "" || met.day < day {
 			day = met.day
 		}
+	}
+	if err := h.writeResults(filepath.Join(root, "parsers", "identity", "results.md"), day); err != nil {
+		return err
+	}
+	return h.writeSpellings(filepath.Join(root, "internal", "replay", "tryout", "spellings.tsv"), day)
+}
+
+// writeResults writes what the servers have answered, the first of them on a day.
+func (h *harness) writeResults(path, day string) error {
+	var page, table strings.Builder
+	readers := 0
+	for _, s := range list() {
+		met := h.sheetOf(s)
+		readers += len(readersOf(met.rows))
 		for _, w := range met.rows {
 			fmt.Fprintf(&table, "| %s | %s | %s | %d | %d | %d | %d | %d | %d |\n", s, cell(w.reader), w.group, w.read, w.keyed, w.unread,
 				w.found[twoKeys], w.found[absent], w.found[joined])

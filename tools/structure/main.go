@@ -1,5 +1,6 @@
-// Command structure measures how the packages of the root module hang together, and fails where the files of a
-// package are more entangled than the file of bounds allows:
+// Command structure measures how the packages of the root module hang together, and fails where there are more packages,
+// types of one name, or files of a package that lead to one another, than the file of bounds allows, and where packages
+// import something else than the picture of the house in DESIGN.md shows:
 //
 //	go -C tools run ./structure -table ..
 //
@@ -9,8 +10,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,24 +18,26 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
 )
 
 func main() {
-	path := flag.String("bounds", "structure.txt", "the `file` of bounds: lines of package and circle; * is any other package")
+	path := flag.String("bounds", "structure.txt", "the `file` of bounds: see its first lines")
+	page := flag.String("house", "DESIGN.md", "the `page` of the module that has the picture of the house")
 	table := flag.Bool("table", false, "print how large and how entangled each package is")
 	list := flag.String("circle", "", "list the references between the files of the largest circle of this `package`")
 	flag.Parse()
-	if err := run(*path, *table, *list, flag.Arg(0)); err != nil {
+	if err := run(*path, *page, *table, *list, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run measures the module in a folder and checks it against the bounds.
-func run(path string, table bool, list, folder string) error {
+// run measures the module in a folder and checks it against the bounds and the picture on a page.
+func run(path, page string, table bool, list, folder string) error {
 	bounds, err := readBounds(path)
 	if err != nil {
 		return err
@@ -54,11 +55,9 @@ func run(path string, table bool, list, folder string) error {
 	if table {
 		fmt.Printf("%-28s %5s %5s %6s %10s\n", "package", "files", "lines", "circle", "references")
 	}
-	var broken []string
+	broken := bounds.brokenByAll(loaded)
+	loaded = slices.DeleteFunc(loaded, func(p *packages.Package) bool { return len(p.Syntax) == 0 }) // tests alone
 	for _, p := range loaded {
-		if len(p.Syntax) == 0 {
-			continue // tests alone
-		}
 		name, s := nameOf(p), measure(p)
 		if what := bounds.broken(name, s); what != "" {
 			broken = append(broken, what)
@@ -71,9 +70,13 @@ func run(path string, table bool, list, folder string) error {
 		}
 	}
 	if len(broken) > 0 {
-		return fmt.Errorf("more entangled than %s allows:\n%s", path, strings.Join(broken, "\n"))
+		return fmt.Errorf("more than %s allows:\n%s", path, strings.Join(broken, "\n"))
 	}
-	return nil
+	drawn, err := readHouse(filepath.Join(folder, page))
+	if err != nil {
+		return err
+	}
+	return drawn.broken(loaded)
 }
 
 // nameOf returns a package's path in its module; the root is a dot.
@@ -184,42 +187,69 @@ func circles(names []string, refs map[string]map[string][]string) (found [][]str
 	return found
 }
 
-// boundsFile has the most files that the largest circle of a package may have, by the package's name.
-type boundsFile map[string]int
+// boundsFile has the most that there may be.
+type boundsFile struct {
+	circles  map[string]int // files of the largest circle, by the package's name; * is any other package
+	files    map[string]int // of a package, without tests
+	types    map[string]int // types of a name, in all packages
+	packages int
+}
 
 func readBounds(path string) (boundsFile, error) {
+	b := boundsFile{circles: map[string]int{}, files: map[string]int{}, types: map[string]int{}}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return b, err
 	}
-	bounds := boundsFile{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		line, _, _ := strings.Cut(lines.Text(), "#")
-		if strings.TrimSpace(line) == "" {
+	for line := range strings.Lines(string(text)) {
+		line, _, _ := strings.Cut(line, "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
 			continue
 		}
-		var name string
-		var circle int
-		if _, err := fmt.Sscan(line, &name, &circle); err != nil {
-			return nil, fmt.Errorf("%s: %q: write package and circle: %w", path, line, err)
+		if err := b.add(words); err != nil {
+			return b, fmt.Errorf("%s: %q: %w", path, line, err)
 		}
-		bounds[name] = circle
 	}
-	if _, found := bounds["*"]; !found {
-		return nil, fmt.Errorf("%s: has no line of * for the other packages", path)
+	if _, found := b.circles["*"]; !found {
+		return b, fmt.Errorf("%s: has no line of circle * for the other packages", path)
 	}
-	return bounds, nil
+	return b, nil
+}
+
+// add takes a line of the file.
+func (b *boundsFile) add(words []string) (err error) {
+	kinds := map[string]map[string]int{"circle": b.circles, "files": b.files, "type": b.types}
+	switch kind := kinds[words[0]]; {
+	case words[0] == "packages" && len(words) == 2:
+		b.packages, err = strconv.Atoi(words[1])
+	case kind != nil && len(words) == 3:
+		kind[words[1]], err = strconv.Atoi(words[2])
+	default:
+		err = errors.New("write packages and a number, or circle, files or type, a name and a number")
+	}
+	return err
 }
 
 // broken returns what of a package is above its bound, empty if nothing is.
-func (b boundsFile) broken(name string, s size) string {
-	most, found := b[name]
+func (b *boundsFile) broken(name string, s size) string {
+	most, found := b.circles[name]
 	if !found {
-		most = b["*"]
+		most = b.circles["*"]
 	}
-	if len(s.circle) <= most {
-		return ""
+	switch files, bounded := b.files[name]; {
+	case len(s.circle) > most:
+		return fmt.Sprintf("%s: %d files in a circle, at most %d", name, len(s.circle), most)
+	case bounded && s.files > files:
+		return fmt.Sprintf("%s: %d files, at most %d", name, s.files, files)
 	}
-	return fmt.Sprintf("%s: %d files in a circle, at most %d", name, len(s.circle), most)
+	return ""
+}
+
+// brokenByAll returns what of all packages together, those of tests alone with them, is above its bound.
+func (b *boundsFile) brokenByAll(loaded []*packages.Package) (broken []string) {
+	if len(loaded) > b.packages {
+		broken = append(broken, fmt.Sprintf("%d packages, at most %d", len(loaded), b.packages))
+	}
+	return append(broken, tooMany(countTypes(loaded), b.types)...)
 }

@@ -4,11 +4,26 @@
 const number = n => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
 const counted = (n, noun) => number(n) + " " + noun + (n === 1 ? "" : "s");
 
-// instant writes a time of the server: the day is left out if it is that of another.
+// A time of the server is written in the browser's zone, with UTC beside it where that is another one.
+const two = n => String(n).padStart(2, "0");
+const dayOf = at => at.getFullYear() + "-" + two(at.getMonth() + 1) + "-" + two(at.getDate());
+const clockOf = at => two(at.getHours()) + ":" + two(at.getMinutes()) + ":" + two(at.getSeconds());
+const zones = new Intl.DateTimeFormat("en", {timeZoneName: "short"});
+const zoneOf = at => zones.formatToParts(at).find(part => part.type === "timeZoneName").value;
+
+// instant leaves out the day that now has, and says UTC's day where that is not the browser's.
 const instant = (text, now) => {
-	const at = new Date(text).toISOString();
-	const day = now && at.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? "" : at.slice(0, 10) + " ";
-	return day + at.slice(11, 19) + " UTC";
+	const at = new Date(text), utc = at.toISOString(), day = dayOf(at), local = clockOf(at);
+	const begin = now && day === dayOf(new Date(now)) ? "" : day + " ";
+	if (at.getTimezoneOffset() === 0) return begin + local + " UTC";
+	return begin + local + " (" + (utc.slice(0, 10) === day ? "" : utc.slice(0, 10) + " ") + utc.slice(11, 19) + " UTC)";
+};
+
+// clock writes the time now, with the name of the browser's zone.
+const clock = text => {
+	const at = new Date(text);
+	if (at.getTimezoneOffset() === 0) return instant(text);
+	return dayOf(at) + " " + clockOf(at) + " " + zoneOf(at) + ", " + at.toISOString().slice(11, 19) + " UTC";
 };
 
 // span writes a time span in seconds, in its two largest units.

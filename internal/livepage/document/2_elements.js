@@ -19,9 +19,10 @@ const show = (e, shown) => {
 	if (e.hidden === shown) e.hidden = !shown;
 };
 
-// keep makes a list show the items in their order. An item that was there keeps its element, with its focus and what is
-// open in it. update gets the parts that make has made.
+// keep makes a list or a table show the items in their order, behind what it had first. An item that was there keeps its element,
+// with its focus and what is open in it. update gets the parts that make has made.
 const keep = (list, items, keyOf, make, update) => {
+	const first = list.first ??= list.children.length;
 	const known = list.kept ??= new Map();
 	const keys = new Set(items.map(keyOf)), focused = document.activeElement;
 	for (const [key, parts] of known) {
@@ -34,9 +35,75 @@ const keep = (list, items, keyOf, make, update) => {
 		if (!known.has(key)) known.set(key, make(item));
 		const parts = known.get(key);
 		update(parts, item);
-		if (list.children[place] !== parts.row) list.insertBefore(parts.row, list.children[place] ?? null);
+		const there = list.children[first + place] ?? null;
+		if (there !== parts.row) list.insertBefore(parts.row, there);
 	});
 	if (focused !== document.activeElement && list.contains(focused)) focused.focus({preventScroll: true}); // it has moved
+};
+
+// showLines makes a list show lines of text.
+const showLines = (list, lines) => keep(list, lines.map((text, place) => ({text, place})), line => line.place,
+	() => ({row: element("li")}), (parts, line) => setText(parts.row, line.text));
+
+// Tables keep their roles where a narrow screen shows their rows as blocks.
+const cell = (name, role, className, text) => {
+	const e = element(name, className, text ?? "");
+	e.setAttribute("role", role);
+	return e;
+};
+const group = name => {
+	const e = element(name);
+	e.setAttribute("role", "rowgroup");
+	return e;
+};
+const line = (...cells) => {
+	const e = element("tr", "", ...cells);
+	e.setAttribute("role", "row");
+	return e;
+};
+
+// head gives a table the names of its columns: pairs of a class and a name.
+const head = (table, columns) => {
+	const cells = columns.map(([className, name]) => {
+		const th = cell("th", "columnheader", className, name);
+		th.scope = "col";
+		return th;
+	});
+	const thead = group("thead");
+	thead.append(line(...cells));
+	table.append(thead);
+	return cells;
+};
+
+// row makes a row with cells of the columns, of which one names the row. If it has a button, that opens a second row below with
+// what is in parts.more.
+let rows = 0;
+const row = (columns, header, button) => {
+	const parts = {row: group("tbody"), cells: {}};
+	const cells = columns.map(([className, name]) => {
+		const c = className === header ? cell("th", "rowheader", className) : cell("td", "cell", className);
+		if (className === header) c.scope = "row";
+		c.dataset.column = name;
+		return parts.cells[className] = c;
+	});
+	parts.row.append(line(...cells));
+	if (!button) return parts;
+	parts.more = cell("td", "cell", "more");
+	parts.more.colSpan = columns.length;
+	const below = line(parts.more);
+	below.id = "row-" + ++rows;
+	below.hidden = true;
+	parts.button = element("button", "", button);
+	parts.button.type = "button";
+	parts.button.setAttribute("aria-expanded", "false");
+	parts.button.setAttribute("aria-controls", below.id);
+	parts.button.addEventListener("click", () => {
+		below.hidden = !below.hidden;
+		parts.button.setAttribute("aria-expanded", String(!below.hidden));
+	});
+	cells.at(-1).append(parts.button);
+	parts.row.append(below);
+	return parts;
 };
 
 // curve makes a small curve; draw shows numbers in it.
@@ -55,9 +122,8 @@ const draw = (svg, points, label) => {
 	svg.setAttribute("aria-label", label);
 };
 
-// commands makes the part of a row that shows commands. fill shows other ones: pairs of what each does and the command.
-const commands = () => element("details", "", element("summary", "", "Commands"), element("div"));
-const fill = (details, pairs) => keep(details.lastChild, pairs, pair => pair[0], ([purpose]) => {
+// fill shows commands: pairs of what each does and the command.
+const fill = (within, pairs) => keep(within, pairs, pair => pair[0], ([purpose]) => {
 	const code = element("code"), button = element("button", "", "Copy");
 	button.type = "button";
 	button.setAttribute("aria-label", "Copy the command: " + purpose);

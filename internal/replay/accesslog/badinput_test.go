@@ -44,7 +44,7 @@ func TestReader_bad_files(t *testing.T) {
 		{"zstd cut off", cutZstd[:len(cutZstd)*3/4], 0, "unexpected EOF"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, o := range []Options{
+			for _, o := range []ReaderOptions{
 				{Files: []string{writeFile(t, "log", tt.content)}},
 				{Files: []string{"-"}, Stdin: bytes.NewReader(tt.content)},
 			} {
@@ -76,7 +76,7 @@ func (f failing) Read(p []byte) (int, error) {
 
 func TestReader_read_error(t *testing.T) {
 	log := clfLine(1, "a") + clfLine(2, "a") + clfLine(3, "a")[:50]
-	entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}})
+	entries, s := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: failing{strings.NewReader(log)}})
 	assert.ErrorIf(t, order(entries) != "1 2" || !errors.Is(s.Files[0].Err, errDisk) || len(s.Warnings()) > 0, "%s, %v", order(entries), s)
 }
 
@@ -148,7 +148,7 @@ func TestReader_memory(t *testing.T) {
 	for i := range log {
 		log[i] = strings.NewReader(line)
 	}
-	r := assert.NoError(Open(Options{Files: []string{"-"}, Stdin: io.MultiReader(log...)}))(t)
+	r := assert.NoError(Open(ReaderOptions{Files: []string{"-"}, Stdin: io.MultiReader(log...)}))(t)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
@@ -167,19 +167,19 @@ func endedLine(ended, took float64) string {
 
 func TestReader_LongRequests(t *testing.T) {
 	log := endedLine(1, 0.5) + endedLine(2, 0.5) + endedLine(3, 0.5) + endedLine(4, 3.75) + endedLine(5, 0.5) + endedLine(6, 5.75)
-	file := Options{Files: []string{writeFile(t, "log", []byte(log))}, Window: 2, LongRequests: true}
+	file := ReaderOptions{Files: []string{writeFile(t, "log", []byte(log))}, Window: 2, LongRequests: true}
 	packed := file
 	packed.Files = []string{writeFile(t, "log.gz", gzipped(t, log))}
 	for _, tt := range []struct {
 		name    string
-		options Options
+		options ReaderOptions
 		want    string
 		late    int64
 	}{
 		{"a file", file, "4@0.25 6@0.25 1@0.5 2@1.5 3@2.5 5@4.5", 0},
 		{"packed", packed, "4@0.25 6@0.25 1@0.5 2@1.5 3@2.5 5@4.5", 0},
-		{"not asked for", Options{Files: file.Files, Window: 2}, "1@0.5 2@1.5 4@1.5 3@2.5 6@2.5 5@4.5", 2},
-		{"a stream", Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Window: 2, LongRequests: true}, "1@0.5 2@1.5 4@1.5 3@2.5 6@2.5 5@4.5", 2},
+		{"not asked for", ReaderOptions{Files: file.Files, Window: 2}, "1@0.5 2@1.5 4@1.5 3@2.5 6@2.5 5@4.5", 2},
+		{"a stream", ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log), Window: 2, LongRequests: true}, "1@0.5 2@1.5 4@1.5 3@2.5 6@2.5 5@4.5", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			entries, s := readAll(t, tt.options)
@@ -220,7 +220,7 @@ func TestReader_LongRequests_random(t *testing.T) {
 			files = append(files, writeFile(t, "log", []byte(text)))
 		}
 		// short requests of one second stand out of order too, by up to a second
-		entries, s := readAll(t, Options{Files: files, Window: 40 + len(all)/20, LongRequests: true})
+		entries, s := readAll(t, ReaderOptions{Files: files, Window: 40 + len(all)/20, LongRequests: true})
 		assert.FatalIf(t, s.Late > 0 || len(entries) != len(all), "%d late, %d of %d requests", s.Late, len(entries), len(all))
 		for _, e := range entries {
 			if took := float64(e.Ends-e.Time) / 1e6; !slices.ContainsFunc(all, func(r request) bool {

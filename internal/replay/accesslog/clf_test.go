@@ -49,7 +49,7 @@ func TestCommonReader(t *testing.T) {
 		{"a host first", `site.example:80 1.2.3.4 - bob [15/Jun/2025:15:06:40 +0000] "GET / HTTP/1.1" 200 1`, commonName, "1.2.3.4|bob|GET / HTTP/1.1|200 1|||site.example:80"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			file := newFileFormat(&Options{})
+			file := newFileFormat(&ReaderOptions{})
 			var got Entry
 			format, why := file.read(tt.line, &got)
 			assert.FatalIf(t, format != tt.format || why != noFault, "%v, %v; want %v", format, why, tt.format)
@@ -57,7 +57,7 @@ func TestCommonReader(t *testing.T) {
 		})
 	}
 	for _, request := range []string{`""`, `"-"`, `"- http://localhost HTTP/1.0"`} {
-		file := newFileFormat(&Options{})
+		file := newFileFormat(&ReaderOptions{})
 		_, why := file.read(start+request+" 408 0", &Entry{})
 		assert.Equal(t, why, emptyRequest, "fault of %s", request)
 	}
@@ -75,7 +75,7 @@ func TestCommonReader_malformed(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	assert.ErrorIf(t, len(lines) != 20, "the log has %d lines", len(lines))
 	for _, line := range lines {
-		file := newFileFormat(&Options{})
+		file := newFileFormat(&ReaderOptions{})
 		format, why := file.read(line, &Entry{})
 		assert.ErrorIf(t, why == noFault || why.other, "%s: is taken for %v", line, format)
 	}
@@ -94,7 +94,7 @@ func FuzzLine(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		file := newFileFormat(&Options{TimeLayouts: []string{"01/02/2006 15:04:05", "iso8601"}, Responses: true})
+		file := newFileFormat(&ReaderOptions{TimeLayouts: []string{"01/02/2006 15:04:05", "iso8601"}, Responses: true})
 		for range 2 {
 			e := &Entry{}
 			format, why := file.read(text, e)
@@ -160,7 +160,7 @@ func benchmarkRead(b *testing.B, text string) {
 	for range b.N {
 		if r == nil {
 			var err error
-			o := Options{Files: []string{"-"}, Stdin: strings.NewReader(text)}
+			o := ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(text)}
 			if r, err = Open(o); err != nil {
 				b.Fatal(err)
 			}
@@ -176,7 +176,7 @@ func benchmarkRead(b *testing.B, text string) {
 
 // TestFileFormat reads a file whose first lines decide its format, behind which lines of another one stand.
 func TestFileFormat(t *testing.T) {
-	file := newFileFormat(&Options{})
+	file := newFileFormat(&ReaderOptions{})
 	for _, tt := range []struct {
 		line, name string
 		why        fault

@@ -1,6 +1,6 @@
 package accesslog
 
-// format is a format of access logs. A new one is a file of this package, and a line in formats.
+// format is a format of access logs. A new one is a file of this package, and a line in textFormats or jsonFormats.
 type format struct {
 	// name is what --format calls the format; empty for one that cannot be asked for.
 	name string
@@ -35,7 +35,7 @@ type placer interface {
 
 // hints is what a configuration tells about the logs that it wrote.
 type hints struct {
-	timeLayouts     []string // see [Options]
+	timeLayouts     []string // see [ReaderOptions]
 	durationFormats []string
 	responses       bool
 }

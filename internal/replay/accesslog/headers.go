@@ -65,7 +65,7 @@ func (e *Entry) TellsHeader(name string) bool {
 }
 
 // ResponseHeader returns the response's header fields in the log. Caddy's JSON has them, with REDACTED for
-// values such as those of Set-Cookie. Without Options.Responses, and in other formats, the header is empty. It
+// values such as those of Set-Cookie. Without ReaderOptions.Responses, and in other formats, the header is empty. It
 // is never nil.
 func (e *Entry) ResponseHeader() http.Header { return headerOf(e.response) }
 

@@ -119,7 +119,7 @@ func timedLine(at string) string {
 
 func readTimed(t *testing.T, log string, layouts ...string) ([]Entry, Summary) {
 	t.Helper()
-	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), TimeLayouts: layouts, AtSecondStart: true})
+	return readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log), TimeLayouts: layouts, AtSecondStart: true})
 }
 
 func TestReader_unreadable_times(t *testing.T) {
@@ -169,7 +169,7 @@ func TestReader_DurationFormat(t *testing.T) {
 			if strings.HasPrefix(format, "m") {
 				want = ended.Add(-took.Truncate(time.Millisecond)).UnixMicro()
 			}
-			o := Options{Files: []string{"-"}, Stdin: strings.NewReader(line), DurationFormats: []string{format}}
+			o := ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(line), DurationFormats: []string{format}}
 			if entries, _ := readAll(t, o); len(entries) != 1 || entries[0].Time != want {
 				t.Errorf("%s: %+v, want the time %d", line, entries, want)
 			}

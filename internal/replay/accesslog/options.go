@@ -1,18 +1,21 @@
 package accesslog
 
-import "io"
+import (
+	"io"
+	"sync/atomic"
+)
 
 // The bounds of the window in which lines are sorted.
 const (
-	// defaultWindow is the default of Options.Window.
+	// defaultWindow is the default of ReaderOptions.Window.
 	defaultWindow = 65_536
 
 	// maxWindowBytes bounds the text in the window, for lines of any length.
 	maxWindowBytes = 64 << 20
 )
 
-// Options are the logs to read, and how to read them.
-type Options struct {
+// ReaderOptions are the logs to read, and how to read them.
+type ReaderOptions struct {
 	// Files are read as one log, in any order. The name - is Stdin.
 	Files []string
 
@@ -44,11 +47,14 @@ type Options struct {
 	// stream that cannot be read twice has them late. Without a duration in a log it changes nothing.
 	LongRequests bool
 
+	// Read counts the bytes that are read of the files, packed as they are; nil: nothing asks for them.
+	Read *atomic.Int64
+
 	// Responses keeps the header of the response for Entry.ResponseHeader.
 	Responses bool
 }
 
 // newFileFormat returns the format of a file that has not been looked at.
-func newFileFormat(o *Options) fileFormat {
+func newFileFormat(o *ReaderOptions) fileFormat {
 	return fileFormat{asked: o.Format, hints: hints{timeLayouts: o.TimeLayouts, durationFormats: o.DurationFormats, responses: o.Responses}}
 }

@@ -8,12 +8,13 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
 // Reader returns the requests of logs in the order of their arrival. It is for a single goroutine.
 type Reader struct {
-	options Options
+	options ReaderOptions
 	waiting []*source  // files that are not open yet, the earliest first
 	open    sourceHeap // files with an entry at least
 
@@ -26,7 +27,7 @@ type Reader struct {
 	onLate func(e *Entry)
 }
 
-func newReader(o Options) *Reader {
+func newReader(o ReaderOptions) *Reader {
 	r := &Reader{options: o, last: math.MinInt64, summary: Summary{Redacted: map[string]int64{}, Files: make([]FileReport, len(o.Files))}}
 	for i, name := range o.Files {
 		r.summary.Files[i].Name = name
@@ -36,9 +37,12 @@ func newReader(o Options) *Reader {
 
 // Open looks at all files and begins to read. It returns an error for a file that cannot be opened. Faults of
 // the content are in the [Summary].
-func Open(o Options) (*Reader, error) {
+func Open(o ReaderOptions) (*Reader, error) {
 	if o.Window <= 0 {
 		o.Window = defaultWindow
+	}
+	if o.Read == nil {
+		o.Read = new(atomic.Int64)
 	}
 	r := newReader(o)
 	for i, name := range o.Files {
@@ -101,7 +105,7 @@ func (r *Reader) openDue() {
 			}
 			s.file = file
 		}
-		s.open(s.file)
+		s.open(counted{s.file, r.options.Read})
 		s.decide()
 		s.report.Client = s.format.clientPlace()
 		if !r.options.AtSecondStart {
@@ -113,6 +117,21 @@ func (r *Reader) openDue() {
 			s.close()
 		}
 	}
+}
+
+// Size returns how many bytes of files are to be read in all, packed as they are, before the first request is; 0 if that is not known, as of
+// streams.
+func (r *Reader) Size() (size int64) {
+	for _, s := range r.waiting {
+		if s.size == 0 && s.file != nil {
+			return 0
+		}
+		size += s.size
+	}
+	if r.ahead != nil {
+		size += r.ahead.Size()
+	}
+	return size
 }
 
 // prepare completes an entry that Next returns.

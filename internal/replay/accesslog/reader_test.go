@@ -37,7 +37,7 @@ func TestReader_real_log(t *testing.T) {
 		{"without the last line end", []byte(strings.TrimSuffix(string(plain), "\n")), "plain"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			entries, s := readAll(t, Options{Files: []string{writeFile(t, "log", tt.content)}, AtSecondStart: true})
+			entries, s := readAll(t, ReaderOptions{Files: []string{writeFile(t, "log", tt.content)}, AtSecondStart: true})
 			if len(entries) != 400 || s.Files[0].Formats[commonName] != 400 || s.Files[0].Packing != tt.packing || len(s.Warnings()) > 0 {
 				t.Fatalf("%d entries of %+v: %v", len(entries), s.Files, s.Warnings())
 			}
@@ -73,7 +73,7 @@ func TestReader_Window(t *testing.T) {
 			for _, s := range tt.seconds {
 				log.WriteString(clfLine(s, "a"))
 			}
-			entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String()), Window: tt.window})
+			entries, s := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log.String()), Window: tt.window})
 			got := order(entries)
 			assert.ErrorIf(t, got != tt.want || s.Late != tt.late || s.LatestBy != tt.by || len(s.Warnings()) > 0, "got %s, %+v; want %s", got, s, tt.want)
 		})
@@ -97,7 +97,7 @@ func TestReader_headers(t *testing.T) {
 }
 
 func TestOpen_errors(t *testing.T) {
-	for name, o := range map[string]Options{
+	for name, o := range map[string]ReaderOptions{
 		"missing":       {Files: []string{"testdata/no such file"}},
 		"directory":     {Files: []string{"testdata"}},
 		"no stdin":      {Files: []string{"-"}},
@@ -110,7 +110,7 @@ func TestOpen_errors(t *testing.T) {
 }
 
 func TestReader_Close(t *testing.T) {
-	r := assert.NoError(Open(Options{Files: []string{nasaLog}}))(t)
+	r := assert.NoError(Open(ReaderOptions{Files: []string{nasaLog}}))(t)
 	for _, want := range []error{nil, io.EOF} {
 		if _, err := r.Next(); err != want { //nolint:errorlint // io.EOF itself is the contract
 			t.Fatalf("got %v, want %v", err, want)
@@ -141,7 +141,7 @@ func TestReader_several_files(t *testing.T) {
 		{"with an empty one", []string{write("a"), write("b", 1)}, "", "1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			entries, s := readAll(t, Options{Files: tt.files, Stdin: strings.NewReader(tt.stdin)})
+			entries, s := readAll(t, ReaderOptions{Files: tt.files, Stdin: strings.NewReader(tt.stdin)})
 			got := order(entries)
 			assert.ErrorIf(t, got != tt.want || s.Late != 0, "got %s, %d late; want %s", got, s.Late, tt.want)
 		})
@@ -153,7 +153,7 @@ func TestReader_open_files(t *testing.T) {
 	for day := range 20 {
 		files = append(files, writeFile(t, fmt.Sprint(day), []byte(clfLine(10*day, "a")+clfLine(10*day+9, "a"))))
 	}
-	r := assert.NoError(Open(Options{Files: files}))(t)
+	r := assert.NoError(Open(ReaderOptions{Files: files}))(t)
 	for {
 		if _, err := r.Next(); err != nil {
 			break
@@ -170,7 +170,7 @@ const responseLine = `{"ts":1750000000,"request":{"client_ip":"1.2.3.4"},"size":
 func TestEntry_ResponseHeader(t *testing.T) {
 	log := responseLine + clfLine(1, "a") + strings.Replace(caddyLine(`"2025-06-15T15:06:42Z"`, "a"), "resp_headers", "other", 1)
 	for asked, first := range map[bool]string{true: `map[Server:[Caddy] Set-Cookie:[REDACTED] X-Cost:[5 1"0] X-Login:[failed]]`, false: "map[]"} {
-		entries, _ := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), Responses: asked})
+		entries, _ := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log), Responses: asked})
 		assert.FatalIf(t, len(entries) != 3, "%d entries", len(entries))
 		for i, want := range []string{first, "map[]", "map[]"} {
 			got := entries[i].ResponseHeader()
@@ -225,7 +225,7 @@ func zstandard(t testing.TB, text string) []byte {
 }
 
 // readAll returns copies of all entries, with headers of their own.
-func readAll(t testing.TB, o Options) ([]Entry, Summary) {
+func readAll(t testing.TB, o ReaderOptions) ([]Entry, Summary) {
 	t.Helper()
 	r := assert.NoError(Open(o))(t)
 	t.Cleanup(func() { _ = r.Close() })
@@ -244,7 +244,7 @@ func readAll(t testing.TB, o Options) ([]Entry, Summary) {
 
 func readText(t testing.TB, text string) ([]Entry, Summary) {
 	t.Helper()
-	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(text), AtSecondStart: true})
+	return readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(text), AtSecondStart: true})
 }
 
 // paths are the URIs in the order in which they came, with their seconds where that is another.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
 )
@@ -23,6 +24,7 @@ var tooLongLine = malformed("longer than 1 MiB")
 type source struct {
 	index   int   // among the files
 	begins  int64 // the time of its first entry
+	size    int64 // in bytes, packed as it is; 0: a stream
 	format  fileFormat
 	timed   bool // a request had a duration
 	coarse  bool // a request's time was in whole seconds
@@ -39,7 +41,7 @@ type source struct {
 }
 
 // newSource finds out when a file begins. A stream that cannot be read twice counts as the earliest.
-func newSource(index int, name string, o *Options) (*source, error) {
+func newSource(index int, name string, o *ReaderOptions) (*source, error) {
 	s := &source{index: index, begins: math.MinInt64, format: newFileFormat(o)}
 	if name == "-" {
 		if o.Stdin == nil {
@@ -58,8 +60,21 @@ func newSource(index int, name string, o *Options) (*source, error) {
 		s.file, err = os.Open(name)
 		return s, err
 	}
-	err = s.findBeginning(name)
+	s.size, err = info.Size(), s.findBeginning(name)
 	return s, err
+}
+
+// counted is a file of which the bytes are counted that are read.
+type counted struct {
+	io.Reader
+	read *atomic.Int64
+}
+
+// Read implements [io.Reader].
+func (c counted) Read(space []byte) (int, error) {
+	n, err := c.Reader.Read(space)
+	c.read.Add(int64(n))
+	return n, err
 }
 
 // findBeginning reads a file's first lines for the earliest time among them; without one the file counts as the

@@ -23,7 +23,7 @@ func TestSpreader(t *testing.T) {
 		{"a text without a fraction", timedLine(`"2025-06-15T15:06:41Z"`) + timedLine(`"2025-06-15T15:06:41Z"`), "1250 1750"},
 		{"a number without a fraction", timedLine(`1750000001`), "1000"},
 	} {
-		for _, files := range []Options{
+		for _, files := range []ReaderOptions{
 			{Files: []string{"-"}, Stdin: strings.NewReader(tt.log)},
 			{Files: []string{writeFile(t, "log", []byte(tt.log))}, LongRequests: true},
 		} {
@@ -64,7 +64,7 @@ func TestSpreader_random(t *testing.T) {
 			want = append(want, second+int64(s)*1e6+(2*int64(index[i])+1)*1e6/(2*int64(count[s])))
 		}
 		slices.Sort(want)
-		entries, _ := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String())})
+		entries, _ := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log.String())})
 		for i := range entries {
 			assert.FatalIf(t, len(entries) != len(want) || entries[i].Time != want[i], "%d of %d: %d, want %d", i, len(want), entries[i].Time, want[i])
 		}
@@ -80,7 +80,7 @@ func TestSpreader_bounds(t *testing.T) {
 	for range 10 {
 		log.WriteString(clfLine(2, "a"))
 	}
-	entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String()), Window: 100})
+	entries, s := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log.String()), Window: 100})
 	assert.FatalIf(t, len(entries) != 1010 || s.Late != 0, "%d entries, %d late", len(entries), s.Late)
 	for i := range 1000 {
 		at := entries[i].Time - second
@@ -100,7 +100,7 @@ func TestSpreader_order(t *testing.T) {
 			log.WriteString(clfLine(at(i), "a"))
 		}
 		began := time.Now()
-		entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String())})
+		entries, s := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log.String())})
 		took[name] = time.Since(began)
 		assert.ErrorIf(t, len(entries) != requests, "%s: %d entries, %+v", name, len(entries), s.Skipped)
 	}

@@ -15,7 +15,7 @@ func readAs(t *testing.T, format, log string) ([]Entry, Summary) {
 	t.Helper()
 	asked, err := ParseFormat(format)
 	assert.FatalIf(t, err != nil, "%s: %v", format, err)
-	return readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(log), AtSecondStart: true, Format: asked})
+	return readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log), AtSecondStart: true, Format: asked})
 }
 
 // timesOf are the start and the end after second, in milliseconds.
@@ -113,7 +113,7 @@ func TestParseFields(t *testing.T) {
 		{"starts=t,client=c,uri=u,method=m,duration=d:ns", `{"t":1750000000250,"c":"1.2.3.4","u":"https://a.example/b","m":"GET","d":1000000}`, "1.2.3.4||GET /b |0 0|||a.example", "250-251"},
 	} {
 		asked := assert.NoError(ParseFields(tt.fields))(t)
-		entries, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(tt.line), AtSecondStart: true, Format: asked})
+		entries, s := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(tt.line), AtSecondStart: true, Format: asked})
 		assert.FatalIf(t, len(entries) != 1, "%s: %+v", tt.line, s.Skipped)
 		assert.Equal(t, fieldsOf(&entries[0]), tt.want, "fields of %s", tt.line)
 		assert.Equal(t, timesOf(&entries[0]), tt.times, "times of %s", tt.line)
@@ -125,7 +125,7 @@ func TestParseFields(t *testing.T) {
 		`{"t":1750000000,"c":"1.1.1.1","m":"","u":""}`: emptyRequest, `{"t":1750000000,"c":"1.1.1.1","m":"GET"}`: noRequestKeys,
 		`{"t":1750000000,"c":"1.1.1.1","u":"/"}`: noRequestKeys,
 	} {
-		_, s := readAll(t, Options{Files: []string{"-"}, Stdin: strings.NewReader(line), Format: asked})
+		_, s := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(line), Format: asked})
 		assert.FatalIf(t, len(s.Skipped) != 1, "%s: %+v", line, s)
 		assert.Equal(t, s.Skipped[0].Reason, why.kind, "%s", line)
 	}
@@ -201,7 +201,7 @@ func FuzzParseFormat(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			file := newFileFormat(&Options{Format: asked})
+			file := newFileFormat(&ReaderOptions{Format: asked})
 			file.decide([]string{line})
 			e := &Entry{}
 			if _, why := file.read(line, e); why == noFault {

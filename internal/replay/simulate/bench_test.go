@@ -42,7 +42,7 @@ func (c *crowd) Read(p []byte) (n int, err error) {
 // 10000000x ten million lines. It reports the memory that was taken from the system.
 func BenchmarkReplay(b *testing.B) {
 	b.ReportAllocs()
-	result := play(b, nasaSite("10 1m", "sliding_window_counter"), accesslog.Options{Files: []string{"-"}, Stdin: &crowd{lines: b.N, clients: 100_000}})
+	result := play(b, nasaSite("10 1m", "sliding_window_counter"), accesslog.ReaderOptions{Files: []string{"-"}, Stdin: &crowd{lines: b.N, clients: 100_000}})
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	b.ReportMetric(float64(memory.Sys)/1e6, "MB")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
@@ -73,21 +74,21 @@ const bodySite = `:8080 {
 // TestReplay_bodies plays requests whose bodies decide, and which a log lacks.
 func TestReplay_bodies(t *testing.T) {
 	r := simulateCaddyfile(t, bodySite)
-	post := func(uri string, header http.Header) *replay.Verdict {
+	post := func(uri string, header http.Header) *replay.Decision {
 		e := visitOf("h")
 		e.Method, e.URI, e.Header = "POST", uri, header
 		return r.Play(e)
 	}
 	for range 3 {
 		v := post("/login", nil)
-		assert.ErrorIf(t, v.Outcome != replay.Rejected || len(v.Decisions) != 1 || !v.Decisions[0].EmptyKey, "a log-in: %+v", v)
+		assert.ErrorIf(t, v.Outcome != limiter.OutcomeRejected || len(v.Policies) != 1 || !v.Policies[0].EmptyKey, "a log-in: %+v", v)
 	}
 	v := post("/other", nil)
-	met := map[string]replay.Decision{}
-	for _, d := range v.Decisions {
+	met := map[string]replay.PolicyDecision{}
+	for _, d := range v.Policies {
 		met[r.Policies()[d.Policy].Name] = d
 	}
-	assert.ErrorIf(t, v.Outcome != replay.Allowed || len(met) != 5, "a request: %+v", v)
+	assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed || len(met) != 5, "a request: %+v", v)
 	assert.ErrorIf(t, met["by-address"].Key != "%ip:192.0.2.1" || !met["skipped"].LeftOut, "the keys: %+v", met)
 	assert.Equal(t, met["tokens"].Weight, 30, "the weight")
 	assert.Equal(t, met["calls"].Weight, 1, "the weight of calls")
@@ -95,9 +96,9 @@ func TestReplay_bodies(t *testing.T) {
 
 	get := visitOf("h")
 	get.URI = "/other"
-	assert.Equal(t, r.Play(get).Outcome, replay.Denied, "the outcome of a page")
+	assert.Equal(t, r.Play(get).Outcome, limiter.OutcomeDenied, "the outcome of a page")
 	post("/other", http.Header{"Content-Length": {"0"}})
-	assert.Equal(t, post("/login?email=x", nil).Outcome, replay.Rejected, "the outcome of a parameter that conflicts")
+	assert.Equal(t, post("/login?email=x", nil).Outcome, limiter.OutcomeRejected, "the outcome of a parameter that conflicts")
 	const so = ", which a log lacks, so that they were played as without one: "
 	assert.Equal(t, strings.Join(r.Warnings(), "\n"), strings.Join([]string{
 		"policy account: requests whose body its key would go by" + so + "4",

@@ -65,7 +65,7 @@ func TestReplay_reads_clients_as_Caddy_does(t *testing.T) {
 				1_750_000_000+i, remote, headers)
 		}
 		recorded := &recorder{Simulation: simulateCaddyfile(t, trustedSite(options))}
-		playOn(t, recorded.Simulation, recorded, accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log.String())}, replay.Options{})
+		playOn(t, recorded.Simulation, recorded, accesslog.ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log.String())}, replay.RunOptions{})
 		assert.FatalIf(t, len(recorded.played) != len(want), "%d of %d requests", len(recorded.played), len(want))
 		lines := strings.Split(log.String(), "\n")
 		for i := range want {
@@ -88,10 +88,8 @@ func provisionedServer(t *testing.T, caddyfile string) *caddyhttp.Server {
 // limiterIn returns the first limiter in a server's routes.
 func limiterIn(t *testing.T, server *caddyhttp.Server) *gate.Limiter {
 	t.Helper()
-	for handler := range routetrace.Handlers(map[string]*caddyhttp.Server{"srv0": server}) {
-		if limiting, ok := handler.(routetrace.Limiting); ok {
-			return limiting.RateLimiter()
-		}
+	for limiting := range routetrace.NewTree(server).Limiters() {
+		return limiting.RateLimiter()
 	}
 	t.Fatal("no limiter")
 	return nil
@@ -109,7 +107,7 @@ func TestReplay_reads_clients_behind_proxies(t *testing.T) {
 		{"trusted_proxies static 10.0.0.0/8", fmt.Sprintf(combined, "9.9.9.9 10.0.0.1", 0, "") + fmt.Sprintf(combined, "- 1.1.1.1", 1, ""), "9.9.9.9 1.1.1.1"},
 	} {
 		recorded := &recorder{Simulation: simulateCaddyfile(t, trustedSite(tt.options))}
-		result := playOn(t, recorded.Simulation, recorded, accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(tt.log)}, replay.Options{})
+		result := playOn(t, recorded.Simulation, recorded, accesslog.ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(tt.log)}, replay.RunOptions{})
 		var got []string
 		for _, p := range recorded.played {
 			got = append(got, p.client)
@@ -127,7 +125,7 @@ func TestReplay_counts_hosts_of_absolute_URLs(t *testing.T) {
 	for _, log := range []string{
 		fmt.Sprintf(line, "1.1.1.1", "http://site.example/a"), fmt.Sprintf(line, "site.example:8080 1.1.1.1", "/a"), fmt.Sprintf(line, "1.1.1.1", "HTTP://x@site.example:8080"),
 	} {
-		result := play(t, fmt.Sprintf(site, "site")+fmt.Sprintf(site, "other"), accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)})
+		result := play(t, fmt.Sprintf(site, "site")+fmt.Sprintf(site, "other"), accesslog.ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log)})
 		for _, p := range result.Policies {
 			want := map[string]int64{"site": 1, "other": 0}[p.Name]
 			assert.ErrorIf(t, p.Requests != want, "%s: %d requests met %s, want %d", log, p.Requests, p.Name, want)

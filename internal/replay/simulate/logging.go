@@ -39,7 +39,7 @@ func (c *loggingConfig) all(call func(e *logEncoder)) {
 
 // options returns how to read the logs. A configuration may have several logs, and does not say which of them a file is.
 // Each time_format and duration_format is tried on each file.
-func (c *loggingConfig) options() (o accesslog.Options) {
+func (c *loggingConfig) options() (o accesslog.ReaderOptions) {
 	c.all(func(e *logEncoder) {
 		if e.TimeFormat != "" {
 			o.TimeLayouts = routetrace.AppendNew(o.TimeLayouts, e.TimeFormat)

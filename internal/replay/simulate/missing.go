@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/crawlers"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/routetrace"
@@ -76,10 +77,10 @@ func (m *missingData) addClaim(i crawlers.Identity) {
 }
 
 // add counts a request that was played.
-func (m *missingData) add(e *accesslog.Entry, v *replay.Verdict, inputs *routetrace.MatcherInputs) {
+func (m *missingData) add(e *accesslog.Entry, v *replay.Decision, inputs *routetrace.MatcherInputs) {
 	if e.Host == "" {
 		m.hostless++
-		if v.Outcome == replay.Unlimited {
+		if v.Outcome == limiter.OutcomeUnlimited {
 			m.unmet++
 		}
 	}

@@ -17,31 +17,32 @@ import (
 // Play implements [replay.Engine]. An entry whose peer is a trusted proxy gets the client that the configuration reads from
 // its header. Where several servers may have got the request it goes through the
 // first where it meets a policy.
-func (s *Simulation) Play(e *accesslog.Entry) *replay.Verdict {
+func (s *Simulation) Play(e *accesslog.Entry) *replay.Decision {
 	s.endUntil(e.Time)
 	s.now, s.entry = e.Time, e
 	s.missing.begin(e)
-	v, host := &s.verdict, e.Host
+	v, host := &s.decision, e.Host
 	if host == "" {
 		host = s.host
 	}
 	client := e.Client
 	for _, server := range s.serversOf(e, host) {
 		e.Client = client
-		v.Outcome, v.Decisions = replay.Unlimited, v.Decisions[:0]
+		v.Outcome, v.Policies = limiter.OutcomeUnlimited, v.Policies[:0]
 		request := server.request(e, host)
 		if request == nil {
-			v.Outcome = replay.Unplayable
+			v.Outcome = limiter.OutcomeUnplayable
 			return v
 		}
 		s.taken, s.begun, s.held, s.refused, s.answered = s.taken[:0], s.begun[:0], 0, 0, false
-		_, err := s.tracer.Run(server.plan, request)
+		s.probe.begin(request, server.mayAnswer)
+		_, err := s.tracer.Run(server.tree, request)
 		s.settle()
 		s.run()
-		if err != nil && v.Outcome == replay.Unlimited {
-			v.Outcome = replay.Unplayable
+		if err != nil && v.Outcome == limiter.OutcomeUnlimited {
+			v.Outcome = limiter.OutcomeUnplayable
 		}
-		if v.Outcome != replay.Unlimited {
+		if v.Outcome != limiter.OutcomeUnlimited {
 			break
 		}
 	}
@@ -57,10 +58,15 @@ type visit struct {
 }
 
 // onLimiter has a limiter decide a request, as it would have with the response in the log.
-func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn bool, err error) {
-	verdict := &s.verdict
+func (s *Simulation) onLimiter(limiting routetrace.Limiting, request *http.Request) (goesOn bool, err error) {
+	l := s.limiters[limiting]
+	if l == nil {
+		return true, nil
+	}
+	decision := &s.decision
 	repl, _ := request.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	v := &visit{limiter: l, request: request, repl: repl}
+	s.visiting = v
 	evaluation := rule.Evaluation{Enforced: s.checks[:0], OnFinding: s.onFinding}
 	if l.Rules.ReadsBody() { // of which a log has none
 		body := l.BeginBody(new(routetrace.DiscardWriter), request, repl)
@@ -78,15 +84,15 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 		s.answered = true
 		return false, nil
 	case action == gate.Exempt:
-		verdict.Outcome = replay.Exempt
+		decision.Outcome = limiter.OutcomeExempt
 		return true, nil
 	case rule.IsRefusal(err): // of an empty key, or a parameter of the query in place of the body's value
-		verdict.Outcome, s.refused = replay.Rejected, http.StatusBadRequest
+		decision.Outcome, s.refused = limiter.OutcomeRejected, http.StatusBadRequest
 		return false, nil
 	case err != nil:
 		return false, err
-	case action == gate.Limited && verdict.Outcome == replay.Unlimited:
-		verdict.Outcome = replay.Allowed
+	case action == gate.Limited && decision.Outcome == limiter.OutcomeUnlimited:
+		decision.Outcome = limiter.OutcomeAllowed
 	}
 	for _, dry := range gate.DryRuns(&evaluation) {
 		s.decide(v, dry)
@@ -94,17 +100,23 @@ func (s *Simulation) onLimiter(l *gate.Limiter, request *http.Request) (goesOn b
 	if len(evaluation.Enforced) == 0 {
 		return true, nil
 	}
-	if !s.decide(v, l.Enforced(&evaluation)) {
-		verdict.Outcome, s.refused = replay.Denied, l.Status
+	var enforced gate.Decision
+	l.Begin(&enforced, &evaluation)
+	if !s.decide(v, enforced) {
+		decision.Outcome, s.refused = limiter.OutcomeDenied, l.Status
 		return false, nil
 	}
-	verdict.Outcome = replay.Allowed
+	decision.Outcome = limiter.OutcomeAllowed
 	return true, nil
 }
 
 // noteFinding counts a policy that goes by the request's body, and adds one that a request is left out of because its key
 // is empty. A request that an earlier policy refuses does not come to it.
 func (s *Simulation) noteFinding(f rule.Finding) {
+	if c := s.policies[s.indices[f.Rule.Policy.Name()]].Changes; c != nil {
+		addChanges(c, &f, s.unread, s.visiting.request, s.visiting.repl)
+		s.unread = unreadable{}
+	}
 	if f.Refused {
 		return
 	}
@@ -112,21 +124,22 @@ func (s *Simulation) noteFinding(f rule.Finding) {
 		s.missing.addBody(s.indices[f.Rule.Policy.Name()])
 	}
 	if f.Status == rule.Skipped || errors.Is(f.Err, rule.ErrEmptyKey) {
-		s.note(f.Rule.Policy, replay.Decision{EmptyKey: true, LeftOut: true, DryRun: f.DryRun})
+		s.note(f.Rule.Policy, replay.PolicyDecision{EmptyKey: true, LeftOut: true, DryRun: f.DryRun})
 	}
 }
 
-// decide decides a question, unless it is decided already, and reports whether the request passes.
-func (s *Simulation) decide(v *visit, q gate.CheckGroup) (passes bool) {
-	if q.Source == "" {
-		q.Source, _ = s.store.Decide(v.request.Context(), q.Checks) // the in-process store never fails
+// decide concludes a decision, unless that is concluded already, and reports whether the request passes.
+func (s *Simulation) decide(v *visit, made gate.Decision) (passes bool) {
+	if made.Outcome == "" {
+		made.Conclude(s.store.Decide(v.request.Context(), made.Checks)) // the in-process store never fails
 	}
-	passes = limiter.Allowed(q.Checks)
+	passes = made.Outcome == limiter.OutcomeAllowed
 	if passes {
-		s.begin(&q)
+		s.begin(&made)
 	}
-	for i := range q.Checks {
-		c := &q.Checks[i]
+	s.probe.note(&made)
+	for i := range made.Checks {
+		c := &made.Checks[i]
 		r := v.limiter.Rules.RuleOf(c)
 		response := s.response(v, r)
 		weight, looked, returned := c.Weight, rule.OnlyLooks(c), !r.Counts(&response)
@@ -136,19 +149,19 @@ func (s *Simulation) decide(v *visit, q gate.CheckGroup) (passes bool) {
 		case c.Look:
 			returned = !r.CountsLook(&response)
 		}
-		d := replay.Decision{
+		d := replay.PolicyDecision{
 			Key: c.Key.String(), Weight: weight, Reserve: c.Reserve, Denied: !c.Result.Passes(), RetryAfter: c.Result.RetryAfter,
-			EmptyKey: rule.IsAddressKey(c.Key), DryRun: q.DryRun,
+			EmptyKey: rule.IsAddressKey(c.Key), DryRun: made.DryRun,
 			Returned: returned, Taken: passes, Looks: c.Look && !looked, Looked: looked,
 		}
 		if r.Key.Contains(v.request, v.repl, accesslog.Redacted) {
 			s.missing.redactedKeys[s.indices[c.Policy.Name()]]++
 		}
-		if r.Wait.Longest > 0 && !q.DryRun && d.Denied && !limiter.NeverPasses(c) {
+		if r.Wait.Longest > 0 && !made.DryRun && d.Denied && !limiter.NeverPasses(c) {
 			s.missing.waits[s.indices[c.Policy.Name()]]++
 		}
-		if passed, waits := v.limiter.Pending(&q, i); passes && waits {
-			s.taken = append(s.taken, taken{visit: *v, passed: passed, response: response, decision: len(s.verdict.Decisions)})
+		if passed, waits := v.limiter.Pending(&made, i); passes && waits {
+			s.taken = append(s.taken, taken{visit: *v, passed: passed, response: response, decision: len(s.decision.Policies)})
 		}
 		s.note(c.Policy, d)
 	}
@@ -156,7 +169,10 @@ func (s *Simulation) decide(v *visit, q gate.CheckGroup) (passes bool) {
 }
 
 // note adds what a policy decided.
-func (s *Simulation) note(p *limiter.Policy, d replay.Decision) {
+func (s *Simulation) note(p *limiter.Policy, d replay.PolicyDecision) {
 	d.Policy = s.indices[p.Name()]
-	s.verdict.Decisions = append(s.verdict.Decisions, d)
+	if c := s.policies[d.Policy].Changes; c != nil && d.Looks {
+		c.LookFirst++
+	}
+	s.decision.Policies = append(s.decision.Policies, d)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 )
 
 // TestReplay_reserve replays exports that leave two of five units to others.
@@ -21,15 +20,15 @@ func TestReplay_reserve(t *testing.T) {
 	export, checkout := visitOf("h"), visitOf("h")
 	export.URI, checkout.URI = "/export", "/checkout"
 	for i := range 8 {
-		e, want := export, replay.Allowed
+		e, want := export, limiter.OutcomeAllowed
 		if i >= 5 {
 			e = checkout
 		}
 		if i == 3 || i == 4 || i == 7 {
-			want = replay.Denied
+			want = limiter.OutcomeDenied
 		}
 		v := r.Play(e)
-		assert.ErrorIf(t, v.Outcome != want || len(v.Decisions) != 1 || (v.Decisions[0].Reserve == 2) != (i < 5),
+		assert.ErrorIf(t, v.Outcome != want || len(v.Policies) != 1 || (v.Policies[0].Reserve == 2) != (i < 5),
 			"request %d: got %+v, want %s", i, v, want)
 	}
 	options := r.Policies()[0].All()
@@ -38,16 +37,16 @@ func TestReplay_reserve(t *testing.T) {
 
 // TestReplay_unlimited replays requests whose limits are unlimited, 0 and numbers.
 func TestReplay_unlimited(t *testing.T) {
-	for dryRun, outcomes := range map[string][]replay.Outcome{
-		"":        {replay.Unlimited, replay.Denied, replay.Allowed, replay.Denied},
-		"dry_run": {replay.Unlimited, replay.Allowed, replay.Allowed, replay.Allowed},
+	for dryRun, outcomes := range map[string][]limiter.Outcome{
+		"":        {limiter.OutcomeUnlimited, limiter.OutcomeDenied, limiter.OutcomeAllowed, limiter.OutcomeDenied},
+		"dry_run": {limiter.OutcomeUnlimited, limiter.OutcomeAllowed, limiter.OutcomeAllowed, limiter.OutcomeAllowed},
 	} {
 		r := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\nname api\nkey all\nlimit {query.l} unlimited\nwindow 1h\n"+dryRun+"\n}\n}\n")
 		for i, limit := range []string{"", "0", "1", "1"} {
 			e := visitOf("h")
 			e.URI = "/?l=" + limit
 			v := r.Play(e)
-			decided := len(v.Decisions) == 1 && v.Decisions[0].Denied == (i == 1 || i == 3)
+			decided := len(v.Policies) == 1 && v.Policies[0].Denied == (i == 1 || i == 3)
 			assert.ErrorIf(t, v.Outcome != outcomes[i] || decided != (i > 0), "%s: limit %q: got %+v, want %s", dryRun, limit, v, outcomes[i])
 		}
 		if p := r.Policies()[0]; p.Limit != 0 || !p.Unlimited || p.Sentence() != "{http.request.uri.query.l} requests per hour for all clients together, else unlimited" {
@@ -85,15 +84,15 @@ func TestReplay_ladder_bystanders(t *testing.T) {
 			who := random.IntN(swarm + bystanders)
 			e.Client = fmt.Sprintf("198.18.%d.%d", who%200, who/200)
 			v := r.Play(e)
-			if who < swarm || all == 0 && v.Outcome == replay.Allowed {
+			if who < swarm || all == 0 && v.Outcome == limiter.OutcomeAllowed {
 				continue // until the step is full
 			}
 			all++
-			if v.Outcome == replay.Allowed {
+			if v.Outcome == limiter.OutcomeAllowed {
 				passed++
 				continue
 			}
-			for _, d := range v.Decisions {
+			for _, d := range v.Policies {
 				longest = max(longest, d.RetryAfter)
 			}
 			if first == 0 {
@@ -109,7 +108,7 @@ func TestReplay_ladder_bystanders(t *testing.T) {
 	r, e := simulateOnly(t, recipe, "provider"), visitOf("h")
 	for client, want := range map[string]string{"198.18.7.7": "198.18.0.0/16", "2001:db8:7:7::7": "2001:db8:7::/48"} {
 		e.Client = client
-		d := r.Play(e).Decisions
+		d := r.Play(e).Policies
 		assert.ErrorIf(t, len(d) != 1 || d[0].Key != want, "%s: got %+v, want the key %s", client, d, want)
 	}
 }
@@ -123,13 +122,13 @@ func TestReplay_dry_run_refuses_nothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\n"+more+"\n}\nredis_ratelimit same 2 1h {\nname b\n}\n}\n")
-			for i, want := range []replay.Outcome{replay.Allowed, replay.Allowed, replay.Denied} {
+			for i, want := range []limiter.Outcome{limiter.OutcomeAllowed, limiter.OutcomeAllowed, limiter.OutcomeDenied} {
 				v := r.Play(visitOf("h"))
 				assert.ErrorIf(t, v.Outcome != want, "request %d: got %+v, want %s", i, v, want)
 			}
 			alone := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\n"+more+"\n}\n}\n")
 			v := alone.Play(visitOf("h"))
-			assert.ErrorIf(t, v.Outcome != replay.Allowed, "alone: got %+v, want allowed", v)
+			assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed, "alone: got %+v, want allowed", v)
 		})
 	}
 }
@@ -172,11 +171,11 @@ func TestReplay_enforce(t *testing.T) {
 		r.Play(entry)
 		v := r.Play(entry)
 		enforced := rules[0].Enforces(limiter.EncodeKey(entry.Client))
-		want := replay.Allowed
+		want := limiter.OutcomeAllowed
 		if enforced {
-			want, denied = replay.Denied, denied+1
+			want, denied = limiter.OutcomeDenied, denied+1
 		}
-		if v.Outcome != want || len(v.Decisions) != 1 || !v.Decisions[0].Denied || v.Decisions[0].DryRun == enforced {
+		if v.Outcome != want || len(v.Policies) != 1 || !v.Policies[0].Denied || v.Policies[0].DryRun == enforced {
 			t.Errorf("%s: got %+v, want %s", entry.Client, v, want)
 		}
 	}
@@ -194,9 +193,9 @@ func TestReplay_usage(t *testing.T) {
 		entry := visitOf("h")
 		entry.Method, entry.URI, entry.Status = "GET", "/quota", http.StatusOK
 		v := inside.Play(entry)
-		assert.ErrorIf(t, v.Outcome != replay.Allowed || inside.Remaining("p", "same") != 100, "got %+v, and %d left; want all", v, inside.Remaining("p", "same"))
+		assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed || inside.Remaining("p", "same") != 100, "got %+v, and %d left; want all", v, inside.Remaining("p", "same"))
 	}
-	for i, want := range []replay.Outcome{replay.Unlimited, replay.Allowed, replay.Unlimited, replay.Allowed, replay.Unlimited, replay.Denied} {
+	for i, want := range []limiter.Outcome{limiter.OutcomeUnlimited, limiter.OutcomeAllowed, limiter.OutcomeUnlimited, limiter.OutcomeAllowed, limiter.OutcomeUnlimited, limiter.OutcomeDenied} {
 		entry := visitOf("h")
 		if entry.Method = "GET"; i%2 == 0 {
 			entry.URI = "/Quota?x=y"

@@ -21,8 +21,8 @@ type reducedConfig struct {
 	app     json.RawMessage // the redis_ratelimit app without its Redis; nil where there is none
 	servers map[string]*reducedServer
 	schemes schemePorts
-	log     accesslog.Options // as far as the configuration's own logs decide
-	masks   []clientMask      // of clients in these logs
+	log     accesslog.ReaderOptions // as far as the configuration's own logs decide
+	masks   []clientMask            // of clients in these logs
 
 	fileSystems []string // names
 }
@@ -39,7 +39,7 @@ type reducedServer struct {
 
 	proxyConfig
 
-	repeatable bool // see [simServer]
+	repeatable, mayAnswer bool // see [simServer]
 }
 
 // statefulMarkers are words of what keeps a request as it was at first, or keeps something for later ones.
@@ -113,12 +113,13 @@ func reduceConfig(config []byte) (*reducedConfig, []string, error) {
 
 // reducer leaves out handlers.
 type reducer struct {
-	skipped []string // those left out
-	changes bool     // one of those left changes requests for those after it
+	skipped   []string // those left out
+	changes   bool     // one of those left changes requests for those after it
+	mayAnswer bool     // one of those left out may be what answers requests
 }
 
 func (r *reducer) reduceServer(server *reducedServer) error {
-	r.changes = false
+	r.changes, r.mayAnswer = false, false
 	if err := r.reduce(server.Routes); err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (r *reducer) reduceServer(server *reducedServer) error {
 		}
 	}
 	stateful, err := server.isStateful()
-	server.repeatable = !r.changes && !stateful
+	server.repeatable, server.mayAnswer = !r.changes && !stateful, r.mayAnswer
 	return err
 }
 
@@ -159,35 +160,51 @@ func (r *reducer) reduceRoute(route *caddyhttp.Route) error {
 	return nil
 }
 
+// keptHandlers stay as they are, since they use nothing outside of a request.
+var keptHandlers = []string{appName, "invoke", "static_response", "error"}
+
 // handler is what is left of a handler; nil where nothing is.
 func (r *reducer) handler(raw json.RawMessage) (json.RawMessage, error) {
 	var known knownHandler
 	if err := json.Unmarshal(raw, &known); err != nil || known.Handler == "" {
 		return nil, errors.New("a handler has no name")
 	}
-	effect := known.facts().Effect()
+	kind := known.facts().Kind()
 	switch {
-	case known.Handler == appName:
+	case slices.Contains(keptHandlers, known.Handler):
 		return raw, nil
-	case effect == routetrace.PassesThrough && !routetrace.NeedsSetUp(known.Handler):
-		return nil, nil
-	case !routetrace.NeedsSetUp(known.Handler):
-		r.skipped = append(r.skipped, routetrace.HandlerSpace+known.Handler)
-		if effect == routetrace.Answers {
-			return json.RawMessage(`{"handler":"error"}`), nil
+	case known.Handler == "subroute":
+		if err := r.reduce(known.Routes); err != nil {
+			return nil, err
 		}
-		return nil, nil
-	case effect == routetrace.Mutates:
+		return json.Marshal(map[string]any{"handler": known.Handler, "routes": known.Routes})
+	case kind == routetrace.Mutates:
 		r.changes = true
 		return raw, nil
-	case known.Handler != "subroute":
-		return raw, nil
+	case kind == routetrace.PassesThrough:
+		return nil, nil
 	}
-	if err := r.reduce(known.Routes); err != nil {
-		return nil, err
+	r.skipped = append(r.skipped, routetrace.HandlerSpace+known.Handler)
+	switch {
+	case kind == routetrace.Answers && slices.Contains(contentHandlers, known.Handler):
+		return json.RawMessage(`{"handler":"error","error":"` + contentMark + `"}`), nil
+	case kind == routetrace.Answers:
+		return json.RawMessage(`{"handler":"error"}`), nil
+	case !slices.Contains(checkingHandlers, known.Handler):
+		r.mayAnswer = true
 	}
-	return json.Marshal(map[string]any{"handler": known.Handler, "routes": known.Routes})
+	return nil, nil
 }
+
+// contentHandlers answer with what a site is there for, of an application or of files.
+var contentHandlers = []string{"reverse_proxy", "file_server"}
+
+// contentMark is the text of the error that is left of a handler of content.
+const contentMark = "content"
+
+// checkingHandlers let a request pass or refuse it, where they are of a kind that a real request decides: forward_auth,
+// basic_auth.
+var checkingHandlers = []string{"reverse_proxy", "authentication"}
 
 // knownHandler is what is read of a handler that is not set up.
 type knownHandler struct {
@@ -200,7 +217,7 @@ type knownHandler struct {
 	} `json:"handle_response"`
 }
 
-// facts are what the handler's effect depends on.
+// facts are what the handler's kind depends on.
 func (k *knownHandler) facts() routetrace.Facts {
 	f := routetrace.Facts{Name: k.Handler, PassThru: k.PassThru}
 	for i := range k.HandleResponse {

@@ -14,7 +14,7 @@ type taken struct {
 	visit
 	passed   gate.PendingCheck
 	response rule.Response // in the log
-	decision int           // its index in the verdict
+	decision int           // its index among those of the policies
 }
 
 // response returns what the log tells of a response to a rule. It has no bodies, and does not tell errors from
@@ -24,7 +24,7 @@ func (s *Simulation) response(v *visit, r *rule.Rule) rule.Response {
 	broke := gate.BrokeOff(e.Status)
 	response := rule.Response{Request: v.request, Begun: !broke || e.Size > 0, Complete: !broke, Ended: true, Bytes: e.Size}
 	if r.ReadsResponseHeader() {
-		response.Header = e.ResponseHeader()
+		response.Header = s.responseHeader()
 	}
 	if r.NeedsResponseHeader() {
 		s.missing.responseAsked, s.missing.responseKnown = true, len(response.Header) > 0
@@ -62,8 +62,16 @@ func (s *Simulation) settle() {
 		if !settled.Told {
 			s.missing.costs[s.indices[check.Policy.Name()]]++
 		}
-		d := &s.verdict.Decisions[t.decision]
+		d := &s.decision.Policies[t.decision]
 		d.Charged, d.Refunded = max(0, settled.Cost-check.Weight), max(0, check.Weight-settled.Cost)
 		s.atEnd(ending{settled: &settlement{check: check, cost: settled.Cost, source: source}})
 	}
+}
+
+// responseHeader returns the header of the response to the request that is played.
+func (s *Simulation) responseHeader() http.Header {
+	if s.probe != nil {
+		return s.probe.Response
+	}
+	return s.entry.ResponseHeader()
 }

@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/description"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/display"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
@@ -52,7 +53,7 @@ func TestReplay_counts_by_the_headers_of_responses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 2 10h {\n\t" + test.option + "\n\t}\n}\n"
-			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)})
+			result := play(t, site, accesslog.ReaderOptions{Files: []string{"-"}, Stdin: answered(test.responses...)})
 			assert.ErrorIf(t, result.Denied != test.denied || strings.Join(result.Warnings, "") != test.warning,
 				"%d denied, want %d; warnings: %q", result.Denied, test.denied, result.Warnings)
 		})
@@ -66,7 +67,7 @@ func TestReplay_bans(t *testing.T) {
 		"": 9, "ban 1h": 18, "ban 3s after 2": 9, "ban 1h\ncount_if header X-Login failed": 18, "ban 1h\ncount_if header X-Login passed": 0,
 	} {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 1 2s {\n\talgorithm fixed_window\n\t" + options + "\n\t}\n}\n"
-		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(slices.Repeat([]string{failed}, 20)...)})
+		result := play(t, site, accesslog.ReaderOptions{Files: []string{"-"}, Stdin: answered(slices.Repeat([]string{failed}, 20)...)})
 		assert.ErrorIf(t, result.Denied != denied, "%q: %d denied, want %d", options, result.Denied, denied)
 	}
 }
@@ -86,7 +87,7 @@ const perStatus = ":8080 {\n\tredis_ratelimit {client_ip} 2 10m {\n\t\tcount_if 
 
 func TestReplay_tells_what_was_given_back_and_what_only_pretends(t *testing.T) {
 	e := visitOf("h")
-	if d := simulateCaddyfile(t, perStatus).Play(e).Decisions[0]; !d.Returned || d.DryRun {
+	if d := simulateCaddyfile(t, perStatus).Play(e).Policies[0]; !d.Returned || d.DryRun {
 		t.Errorf("a response that does not count: %+v", d)
 	}
 	r := simulateCaddyfile(t, perStatus)
@@ -95,25 +96,25 @@ func TestReplay_tells_what_was_given_back_and_what_only_pretends(t *testing.T) {
 		r.Play(e)
 	}
 	e.Status = 200
-	if d := r.Play(e).Decisions[0]; !d.Denied || !d.Returned {
+	if d := r.Play(e).Policies[0]; !d.Denied || !d.Returned {
 		t.Errorf("a request that is denied, whose response would not count: %+v", d)
 	}
 	e.Status = 401
-	if d := simulateCaddyfile(t, perStatus).Play(e).Decisions[0]; d.Returned {
+	if d := simulateCaddyfile(t, perStatus).Play(e).Policies[0]; d.Returned {
 		t.Errorf("a response that counts: %+v", d)
 	}
 	for status, returned := range map[int]bool{400: true, 499: false, 500: true, 502: false, 503: true, 504: false, 529: true} {
 		e.Status = status
-		d := simulateCaddyfile(t, perStatus).Play(e).Decisions[0]
+		d := simulateCaddyfile(t, perStatus).Play(e).Policies[0]
 		assert.ErrorIf(t, !d.Returned, "a GET, which looks first, of status %d: %+v", status, d)
 		e.Method = http.MethodPost
-		d = simulateCaddyfile(t, perStatus).Play(e).Decisions[0]
+		d = simulateCaddyfile(t, perStatus).Play(e).Policies[0]
 		assert.ErrorIf(t, d.Returned != returned, "status %d, of which the log shows what it shows: %+v", status, d)
 		e.Method = http.MethodGet
 	}
 	e.Status = 401
 	dry := strings.Replace(nasaSite("1 1m", "gcra"), "algorithm", "dry_run\nalgorithm", 1)
-	if d := simulateCaddyfile(t, dry).Play(e).Decisions[0]; !d.DryRun {
+	if d := simulateCaddyfile(t, dry).Play(e).Policies[0]; !d.DryRun {
 		t.Errorf("a dry run: %+v", d)
 	}
 }
@@ -124,15 +125,15 @@ func TestReplay_count(t *testing.T) {
 	e := visitOf("h")
 	for range 5 {
 		v := r.Play(e)
-		assert.ErrorIf(t, v.Outcome != replay.Allowed || !v.Decisions[0].Looked || v.Decisions[0].Weight != 0, "an honest request: %+v", v)
+		assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed || !v.Policies[0].Looked || v.Policies[0].Weight != 0, "an honest request: %+v", v)
 	}
 	honest := e.URI
 	e.URI = "/.env"
 	v := r.Play(e)
-	assert.ErrorIf(t, v.Outcome != replay.Allowed || v.Decisions[0].Looked || v.Decisions[0].Weight != 1, "the trap: %+v", v)
+	assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed || v.Policies[0].Looked || v.Policies[0].Weight != 1, "the trap: %+v", v)
 	e.URI = honest
 	v = r.Play(e)
-	assert.ErrorIf(t, v.Outcome != replay.Denied || !v.Decisions[0].Denied, "a request after the trap: %+v", v)
+	assert.ErrorIf(t, v.Outcome != limiter.OutcomeDenied || !v.Policies[0].Denied, "a request after the trap: %+v", v)
 }
 
 func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
@@ -155,7 +156,7 @@ func TestReplay_tells_where_the_numbers_of_a_policy_come_from(t *testing.T) {
 		}
 	}`)
 	a, b := r.Policies()[0], r.Policies()[1]
-	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay == nil || *a.MaxDelay != description.Seconds(3*time.Second) || a.Set("count_if") != "" || a.Set("cost") != "" {
+	if a.LimitFrom != "{http.request.header.X-Limit}" || a.BurstFrom != "{http.request.header.X-Burst}" || a.MaxDelay == nil || *a.MaxDelay != display.DurationSeconds(3*time.Second) || a.Set("count_if") != "" || a.Set("cost") != "" {
 		t.Errorf("%+v", a)
 	}
 	assert.ErrorIf(t, b.LimitFrom != "" || b.BurstFrom != "" || b.MaxDelay != nil || b.Set("count_if") == "" || b.Set("cost") != "response_bytes", "%+v", b)
@@ -170,7 +171,7 @@ func TestReplay_looks_at_the_headers_of_the_policies_that_decide(t *testing.T) {
 	e.Header = http.Header{"X-Key": {"x"}}
 	for range 2 {
 		v := r.Play(e)
-		assert.ErrorIf(t, v.Outcome != replay.Allowed || len(v.Decisions) != 1, "%+v", v)
+		assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed || len(v.Policies) != 1, "%+v", v)
 	}
 }
 
@@ -214,7 +215,7 @@ func TestReplay_ends_where_a_handler_always_answers(t *testing.T) {
 			met = 2
 		}
 		v := r.Play(visitOf("h"))
-		assert.ErrorIf(t, len(v.Decisions) != met, "%s: %d policies are met, want %d", handler, len(v.Decisions), met)
+		assert.ErrorIf(t, len(v.Policies) != met, "%s: %d policies are met, want %d", handler, len(v.Policies), met)
 	}
 }
 
@@ -225,7 +226,7 @@ func TestReplay_leaves_out_the_policies_behind_a_refusal(t *testing.T) {
 	}
 	r := simulateCaddyfile(t, ":8080 {\nredis_ratelimit {\non_empty_key reject\n"+policy("a")+policy("b")+"}\n}\n")
 	v := r.Play(visitOf("example.com:8080"))
-	if v.Outcome != replay.Rejected || len(v.Decisions) != 1 || v.Decisions[0].Policy != 0 || !v.Decisions[0].EmptyKey {
+	if v.Outcome != limiter.OutcomeRejected || len(v.Policies) != 1 || v.Policies[0].Policy != 0 || !v.Policies[0].EmptyKey {
 		t.Errorf("%+v; want the decision of the first policy alone", v)
 	}
 }
@@ -252,7 +253,7 @@ func TestReplay_units(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\t" + test.option + "\n\t}\n}\n"
-			result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered(test.responses...)})
+			result := play(t, site, accesslog.ReaderOptions{Files: []string{"-"}, Stdin: answered(test.responses...)})
 			if got := result.Policies[0].Units; (got == nil) != (test.want == nil) || got != nil && *got != *test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
@@ -289,7 +290,7 @@ func TestReplay_units_of_what_broke_off(t *testing.T) {
 		site := ":8080 {\n\tredis_ratelimit {client_ip} 115 10h {\n\talgorithm fixed_window\n\tweight 30\n\tcost " + test.source + "\n\t}\n}\n"
 		log := assert.NoError(io.ReadAll(answered(test.header)))(t)
 		log = bytes.Replace(log, []byte(`"size":9,"status":200`), []byte(test.end), 1)
-		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: bytes.NewReader(log)})
+		result := play(t, site, accesslog.ReaderOptions{Files: []string{"-"}, Stdin: bytes.NewReader(log)})
 		want := replay.Units{Offered: 30, Admitted: 30, Charged: test.charged, Refunded: test.refunded}
 		got := result.Policies[0].Units
 		assert.ErrorIf(t, got == nil || *got != want, "%s, %s: %+v, want %+v", test.source, test.end, got, want)
@@ -304,7 +305,7 @@ func TestReplay_units_with_another_denial(t *testing.T) {
 		":80 {\nredis_ratelimit {\n" + weights + one + "}\n}\n":                                        {Offered: 30, Admitted: 10, DeniedByOthers: 20},
 		":80 {\nroute {\nredis_ratelimit {\n" + weights + "}\nredis_ratelimit {\n" + one + "}\n}\n}\n": {Offered: 30, Admitted: 30},
 	} {
-		result := play(t, site, accesslog.Options{Files: []string{"-"}, Stdin: answered("", "", "")})
+		result := play(t, site, accesslog.ReaderOptions{Files: []string{"-"}, Stdin: answered("", "", "")})
 		for _, p := range result.Policies {
 			assert.ErrorIf(t, p.Name == "weights" && (p.Units == nil || *p.Units != want), "%s: %+v, want %+v", site, p.Units, want)
 		}

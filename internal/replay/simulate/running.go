@@ -42,14 +42,14 @@ func (h *endings) Pop() any {
 
 // begin keeps of checks that passed those whose units are returned when the request ends, and how long queues
 // have the request wait.
-func (s *Simulation) begin(q *gate.CheckGroup) {
-	for i := range q.Checks {
-		if q.Checks[i].Policy.CountsRunning {
-			s.begun = append(s.begun, q.Checks[i])
+func (s *Simulation) begin(made *gate.Decision) {
+	for i := range made.Checks {
+		if made.Checks[i].Policy.CountsRunning {
+			s.begun = append(s.begun, made.Checks[i])
 		}
 	}
-	if !q.DryRun {
-		s.held += gate.LongestDelay(q.Checks).Microseconds()
+	if !made.DryRun {
+		s.held += gate.LongestDelay(made.Checks).Microseconds()
 	}
 }
 

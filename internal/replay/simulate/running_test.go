@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 )
 
@@ -80,9 +80,9 @@ func TestSimulation_running_behind_a_denial(t *testing.T) {
 	for i, want := range []string{"allowed running window", "denied running window", "denied running window"} {
 		v := r.Play(runOf("192.0.2.1", float64(i), float64(i)+0.5))
 		got := string(v.Outcome)
-		for _, d := range v.Decisions {
+		for _, d := range v.Policies {
 			got += " " + r.Policies()[d.Policy].Name
-			assert.ErrorIf(t, d.Denied != (v.Outcome == replay.Denied && d.Policy == 1), "request %d: %+v", i, d)
+			assert.ErrorIf(t, d.Denied != (v.Outcome == limiter.OutcomeDenied && d.Policy == 1), "request %d: %+v", i, d)
 		}
 		assert.ErrorIf(t, got != want, "request %d: %s, want %s", i, got, want)
 	}
@@ -109,7 +109,7 @@ func TestSimulation_running_without_durations(t *testing.T) {
 		e := runOf("192.0.2.1", 0, 0)
 		e.Ends = 0
 		v := r.Play(e)
-		assert.ErrorIf(t, v.Outcome != replay.Allowed, "%+v", v)
+		assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed, "%+v", v)
 	}
 }
 
@@ -133,9 +133,9 @@ func TestSimulation_running_random(t *testing.T) {
 					count++
 				}
 			}
-			want := replay.Denied
+			want := limiter.OutcomeDenied
 			if count < limit {
-				want = replay.Allowed
+				want = limiter.OutcomeAllowed
 				through[client] = append(through[client], e)
 			}
 			v := r.Play(e)

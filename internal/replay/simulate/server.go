@@ -17,7 +17,7 @@ import (
 // simServer is one server of the configuration.
 type simServer struct {
 	server *caddyhttp.Server
-	plan   *routetrace.Plan
+	tree   *routetrace.Tree
 	tls    bool // at a port that is for nothing else
 	trust  *proxyTrust
 	filter routetrace.HeaderFilter
@@ -26,6 +26,8 @@ type simServer struct {
 	// nothing that the server runs changes it for good or reads what it was at first.
 	repeatable bool
 	prepared   *http.Request
+
+	mayAnswer bool // a handler that was left out may be what answers requests
 
 	trusted bool // the peer of the request that is played
 }
@@ -49,8 +51,9 @@ func newServer(ctx caddy.Context, raw *reducedServer, schemes schemePorts) (*sim
 		return nil, err
 	}
 	return &simServer{
-		trust: trust, filter: routetrace.NewHeaderFilter(server), server: server, plan: routetrace.NewPlan(server.Routes, server.NamedRoutes),
+		trust: trust, filter: routetrace.NewHeaderFilter(server), server: server, tree: routetrace.NewTree(server),
 		tls: len(raw.TLS) > 0 || routetrace.Listens(server, schemes.https), repeatable: raw.repeatable,
+		mayAnswer: raw.mayAnswer,
 	}, nil
 }
 

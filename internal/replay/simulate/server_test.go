@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
-	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
 )
@@ -23,7 +23,7 @@ func visitOf(host string) *accesslog.Entry {
 // met are the names of the policies that a request meets.
 func met(r *simulate.Simulation, e *accesslog.Entry) string {
 	var names []string
-	for _, d := range r.Play(e).Decisions {
+	for _, d := range r.Play(e).Policies {
 		names = append(names, r.Policies()[d.Policy].Name)
 	}
 	return strings.Join(names, " ")
@@ -74,7 +74,7 @@ func TestReplay_knows_encrypted_requests_by_the_log(t *testing.T) {
 	for _, tls := range []bool{true, false, true} {
 		e.TLS = tls
 		v := r.Play(e)
-		assert.ErrorIf(t, (v.Outcome == replay.Allowed) != tls || tls && v.Decisions[0].Key != "https-example.com", "TLS %t: %+v", tls, v)
+		assert.ErrorIf(t, (v.Outcome == limiter.OutcomeAllowed) != tls || tls && v.Policies[0].Key != "https-example.com", "TLS %t: %+v", tls, v)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestReplay_keeps_what_Caddy_notes_of_requests(t *testing.T) {
 			r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit "+key+" 5 1m\n}\n")
 			for range 2 {
 				v := r.Play(visitOf("example.com:8080"))
-				assert.ErrorIf(t, v.Outcome != replay.Allowed || v.Decisions[0].EmptyKey, "%+v", v)
+				assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed || v.Policies[0].EmptyKey, "%+v", v)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestReplay_drops_headers_as_Caddy_does(t *testing.T) {
 		r := simulateCaddyfile(t, global+site)
 		e := visitOf("localhost:8081")
 		e.Header = http.Header{"X_api_key": {"secret"}}
-		played := r.Play(e).Decisions
+		played := r.Play(e).Policies
 		assert.ErrorIf(t, len(played) != 1 || played[0].EmptyKey == want, "with %q: %+v, want a key: %v", global, played, want)
 		assert.Equal(t, len(e.Header), 1, "the fields of the entry")
 	}
@@ -154,7 +154,7 @@ func TestReplay_looks_for_no_files(t *testing.T) {
 			r := assert.NoError(simulate.New(config, ""))(t)
 			defer r.Close()
 			v := r.Play(visitOf("h"))
-			assert.ErrorIf(t, v.Outcome != replay.Unlimited, "%+v", v)
+			assert.ErrorIf(t, v.Outcome != limiter.OutcomeUnlimited, "%+v", v)
 			assert.ErrorIf(t, !warns(r, "files"), "warnings: %q", r.Warnings())
 		})
 	}
@@ -191,7 +191,7 @@ func TestSimulation_local_address(t *testing.T) {
 	r := simulateCaddyfile(t, "http://127.0.0.1:8080 {\n\tredis_ratelimit {http.request.local.host} 5 1h\n}\n")
 	defer r.Close()
 	v := r.Play(&accesslog.Entry{Method: "GET", Host: "127.0.0.1", URI: "/", Client: "192.0.2.7"})
-	assert.ErrorIf(t, v.Outcome != replay.Allowed || len(v.Decisions) != 1 || v.Decisions[0].Key == "" || v.Decisions[0].EmptyKey, "got %+v", v)
+	assert.ErrorIf(t, v.Outcome != limiter.OutcomeAllowed || len(v.Policies) != 1 || v.Policies[0].Key == "" || v.Policies[0].EmptyKey, "got %+v", v)
 }
 
 // TestSimulation_refuses_the_app_by_itself has an app that is wrong, and no limit that needs it.

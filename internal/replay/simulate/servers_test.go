@@ -408,7 +408,7 @@ func playServerLog(t *testing.T, log []byte, format, fields string) *replay.Resu
 	}
 	reader := assert.NoError(accesslog.Open(o))(t)
 	t.Cleanup(func() { _ = reader.Close() })
-	return assert.NoError(replay.Run(reader, r, replay.Options{}))(t)
+	return assert.NoError(replay.Run(reader, r, replay.RunOptions{}))(t)
 }
 
 // unreadableLogs are logs that replay cannot read without being told their format, or at all.

@@ -28,15 +28,16 @@ const appName = "redis_ratelimit"
 // before any of them is set up, and an in-process store on a clock that follows the log. It uses no
 // Redis, no network, no certificate, no log and no file of a site. It is what the command replay plays.
 type Simulation struct {
-	limited  []*simServer            // the servers that have limits
-	ports    map[string][]*simServer // all servers, by the ports that they listen at
+	limited  []*simServer                          // the servers that have limits
+	limiters map[routetrace.Limiting]*gate.Limiter // those that decide
+	ports    map[string][]*simServer               // all servers, by the ports that they listen at
 	schemes  schemePorts
 	policies []replay.PolicyResult // those that decide
 	rules    []*rule.Rule          // the first of each policy
 	indices  map[string]int        // of policies, by name
 	headers  []string              // that keys are made of
 	skipped  []string
-	log      accesslog.Options
+	log      accesslog.ReaderOptions
 	only     string // the one policy that decides; empty: all
 	store    *failover.Store
 	now      int64
@@ -51,8 +52,10 @@ type Simulation struct {
 	entry     *accesslog.Entry
 	tracer    routetrace.Tracer
 	onFinding func(rule.Finding)
+	visiting  *visit           // the request at the limiter that evaluates it
+	unread    unreadable       // of its key, of the rule that is evaluated; the zero value: all is readable
 	checks    [2]limiter.Check // what one limiter takes
-	verdict   replay.Verdict
+	decision  replay.Decision
 	taken     []taken         // checks that depend on the response
 	begun     []limiter.Check // checks that have units until the request ends
 	held      int64           // how long queues have it wait, in microseconds
@@ -60,6 +63,8 @@ type Simulation struct {
 	answered  bool            // a limiter answers the request itself, with quotas or by a challenge
 
 	ends endings // of responses that are under way
+
+	probe *probing // the made request that is played; nil: requests are those of a log
 }
 
 // New sets a configuration up. If a policy is named it alone decides.
@@ -73,13 +78,11 @@ func New(config []byte, only string) (*Simulation, error) {
 		return nil, err
 	}
 	s := &Simulation{
-		ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{},
+		limiters: map[routetrace.Limiting]*gate.Limiter{}, ports: map[string][]*simServer{}, schemes: reduced.schemes, indices: map[string]int{},
 		only: only, end: end, skipped: skipped, log: reduced.log, missing: missingData{masks: reduced.masks},
 	}
 	s.tracer.OnLimiter, s.onFinding = s.onLimiter, s.noteFinding
-	memory := memory.NewOnClock(func() int64 { return s.now })
-	memory.Limit(math.MaxInt64, nil)
-	s.store = failover.New(nil, memory, failover.Options{})
+	s.Forget()
 	for _, name := range append(reduced.fileSystems, "") { // the last is the machine's own
 		ctx.FileSystems().Register(name, noFiles{&s.missing})
 	}
@@ -93,6 +96,13 @@ func New(config []byte, only string) (*Simulation, error) {
 	}
 	s.host = s.inputs.OnlyHost()
 	return s, nil
+}
+
+// Forget begins anew, with a store that has counted nothing.
+func (s *Simulation) Forget() {
+	memory := memory.NewOnClock(func() int64 { return s.now })
+	memory.Limit(math.MaxInt64, nil)
+	s.store, s.ends = failover.New(nil, memory, failover.Behavior{}), nil
 }
 
 // newContext makes a context of a configuration that has nothing but the app.
@@ -121,15 +131,17 @@ func (s *Simulation) addServers(ctx caddy.Context, reduced *reducedConfig) error
 		for _, port := range routetrace.PortsOf(server.server) {
 			s.ports[port] = append(s.ports[port], server)
 		}
-		limited = limited || server.plan.HasLimiter()
-		server.plan.Limiters(func(l *gate.Limiter) bool {
-			kept := s.addLimiter(l)
-			server.repeatable = server.repeatable && !l.Rules.ReadsBody() // its placeholders stay with the request
-			return kept
-		})
-		if server.plan.HasLimiter() {
+		decides := false
+		for limiting := range server.tree.Limiters() {
+			limited = true
+			if l := s.addLimiter(limiting); l != nil {
+				decides = true
+				server.repeatable = server.repeatable && !l.Rules.ReadsBody() // its placeholders stay with the request
+			}
+		}
+		if decides {
 			s.limited = append(s.limited, server)
-			s.inputs.Add(server.plan)
+			s.inputs.Add(server.tree, s.limiters)
 		}
 	}
 	switch {
@@ -141,14 +153,17 @@ func (s *Simulation) addServers(ctx caddy.Context, reduced *reducedConfig) error
 	return nil
 }
 
-// addLimiter takes a copy of a limiter's rules that decide, and is false where there are none. Invalid
-// values pass unnoticed.
-func (s *Simulation) addLimiter(l *gate.Limiter) bool {
-	l.Rules = l.Rules.Only(s.only)
+// addLimiter takes a copy of a limiter with its rules that decide; nil where there are none. Invalid values pass unnoticed.
+func (s *Simulation) addLimiter(limiting routetrace.Limiting) *gate.Limiter {
+	l := limiting.RateLimiter()
+	if l.Rules = l.Rules.Only(s.only); len(l.Rules.Rules) == 0 {
+		return nil
+	}
 	for i := range l.Rules.Rules {
 		s.addPolicy(&l.Rules.Rules[i])
 	}
-	return len(l.Rules.Rules) > 0
+	s.limiters[limiting] = l
+	return l
 }
 
 // addPolicy lists a rule's policy, and what the rule asks a log for.
@@ -164,11 +179,21 @@ func (s *Simulation) addPolicy(r *rule.Rule) {
 	}
 	s.indices[settings.Name] = len(s.policies)
 	s.rules = append(s.rules, r)
-	result := replay.PolicyResult{Policy: r.Describe()}
+	result := replay.PolicyResult{PolicyDescription: r.Describe()}
 	s.policies = append(s.policies, result)
 	s.missing.redactedKeys = append(s.missing.redactedKeys, 0)
 	s.missing.costs, s.missing.waits = append(s.missing.costs, 0), append(s.missing.waits, 0)
 	s.missing.bodies = append(s.missing.bodies, missingBodies{options: r.BodyOptions()})
+}
+
+// TellChanges has the results of policies tell what is not as it was before. It is called before the first request.
+func (s *Simulation) TellChanges() {
+	for i, r := range s.rules {
+		s.policies[i].Changes = replay.NewChanges(r.Key.Secrets())
+	}
+	for _, l := range s.limiters {
+		l.Rules.OnNewlyUnreadable = func(_ *rule.Rule, placeholder string, err error) { s.unread = unreadable{placeholder, err} }
+	}
 }
 
 // Policy returns the policy of an index in [Simulation.Policies].
@@ -181,7 +206,7 @@ func (s *Simulation) Close() { s.end() }
 func (s *Simulation) SetHost(name string) { s.host, s.hostGiven = name, true }
 
 // LogOptions returns how the configuration's logs are read.
-func (s *Simulation) LogOptions() accesslog.Options { return s.log }
+func (s *Simulation) LogOptions() accesslog.ReaderOptions { return s.log }
 
 // Policies implements [replay.Engine].
 func (s *Simulation) Policies() []replay.PolicyResult { return slices.Clone(s.policies) }

@@ -18,6 +18,7 @@ import (
 
 	_ "github.com/redis-ratelimit/caddy-redis-ratelimit" // the Caddyfiles have its directive
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/limiter"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/accesslog"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/replay/simulate"
@@ -68,14 +69,14 @@ func simulateOnly(t testing.TB, caddyfile, policy string) *simulate.Simulation {
 }
 
 // play plays a log through a Caddyfile.
-func play(t testing.TB, caddyfile string, log accesslog.Options) *replay.Result {
+func play(t testing.TB, caddyfile string, log accesslog.ReaderOptions) *replay.Result {
 	t.Helper()
 	r := simulateCaddyfile(t, caddyfile)
-	return playOn(t, r, r, log, replay.Options{})
+	return playOn(t, r, r, log, replay.RunOptions{})
 }
 
 // playOn plays a log through an engine, with a simulation's options for reading it.
-func playOn(t testing.TB, r *simulate.Simulation, engine replay.Engine, log accesslog.Options, options replay.Options) *replay.Result {
+func playOn(t testing.TB, r *simulate.Simulation, engine replay.Engine, log accesslog.ReaderOptions, options replay.RunOptions) *replay.Result {
 	t.Helper()
 	asked := r.LogOptions()
 	asked.Files, asked.Stdin = log.Files, log.Stdin
@@ -93,11 +94,11 @@ type recorder struct {
 
 type played struct {
 	client  string
-	outcome replay.Outcome
+	outcome limiter.Outcome
 }
 
 // Play implements [replay.Engine].
-func (r *recorder) Play(e *accesslog.Entry) *replay.Verdict {
+func (r *recorder) Play(e *accesslog.Entry) *replay.Decision {
 	v := r.Simulation.Play(e)
 	r.played = append(r.played, played{e.Client, v.Outcome})
 	return v
@@ -183,12 +184,12 @@ func TestReplay_decides_a_real_log_as_others_would(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(algorithm, "/", limit), func(t *testing.T) {
 				recorded := &recorder{Simulation: simulateCaddyfile(t, nasaSite(strconv.Itoa(limit)+" 1m", algorithm))}
-				result := playOn(t, recorded.Simulation, recorded, accesslog.Options{Files: []string{nasaLog()}}, replay.Options{})
+				result := playOn(t, recorded.Simulation, recorded, accesslog.ReaderOptions{Files: []string{nasaLog()}}, replay.RunOptions{})
 				denied := int64(0)
 				for i, v := range list {
-					want := played{v.client, replay.Denied}
+					want := played{v.client, limiter.OutcomeDenied}
 					if passes(v) {
-						want.outcome = replay.Allowed
+						want.outcome = limiter.OutcomeAllowed
 					} else {
 						denied++
 					}
@@ -261,9 +262,9 @@ func TestSimulation_settles_random(t *testing.T) {
 					used += other.Size
 				}
 			}
-			want := replay.Denied
+			want := limiter.OutcomeDenied
 			if used+int64(weight) <= limit {
-				want = replay.Allowed
+				want = limiter.OutcomeAllowed
 				through = append(through, e)
 			}
 			if v := r.Play(e); v.Outcome != want {

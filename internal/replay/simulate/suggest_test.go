@@ -43,9 +43,9 @@ type suggested struct {
 func (s suggested) play(t *testing.T, limit int64, algorithm string) *replay.Result {
 	t.Helper()
 	r := simulateCaddyfile(t, ":8080 {\n\tredis_ratelimit {\n\t\tpolicy p {\n\t\t\tkey {client_ip}\n"+fmt.Sprintf(s.policy, limit)+"\n\t\t}\n\t}\n\trespond ok\n}\n")
-	log, options := accesslog.Options{Files: []string{nasaLog()}}, replay.Options{}
+	log, options := accesslog.ReaderOptions{Files: []string{nasaLog()}}, replay.RunOptions{}
 	if s.timed {
-		log = accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(suggestedLog())}
+		log = accesslog.ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(suggestedLog())}
 	}
 	if algorithm != "" {
 		options.Suggest = assert.NoError(replay.NewSuggester(r.Policy(0), "{client_ip}", []string{algorithm}))(t)

@@ -12,7 +12,7 @@ import (
 // an empty text it wants none.
 func warnsOf(t *testing.T, caddyfile, log, word, want string) {
 	t.Helper()
-	result := play(t, caddyfile, accesslog.Options{Files: []string{"-"}, Stdin: strings.NewReader(log)})
+	result := play(t, caddyfile, accesslog.ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log)})
 	var got []string
 	for _, sentence := range result.Warnings {
 		if strings.Contains(sentence, word) {

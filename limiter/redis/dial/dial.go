@@ -58,8 +58,8 @@ func New(o Options) (goredis.UniversalClient, error) {
 }
 
 // internal returns the options as this module's stores know them.
-func (o Options) internal() dial.Options {
-	return dial.Options{
+func (o Options) internal() dial.Connection {
+	return dial.Connection{
 		Mode: dial.Mode(o.Mode), Addresses: o.Addresses, Master: o.Master,
 		Username: o.Username, Password: o.Password,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
