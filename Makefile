@@ -140,9 +140,9 @@ compat: ## test with other versions of Redis and with Valkey (20 minutes)
 
 # With NEWEST=1 the newest versions of what the Go module proxy has.
 .PHONY: findings
-findings: ## run the findings about other software (needs a network; outside of CI)
+findings: ## run the findings about other software, of one ground with ONLY=logs (needs a network; outside of CI)
 	.ci/need redis-server curl
-	.ci/findings $(if $(NEWEST),latest)
+	ONLY='$(ONLY)' .ci/findings $(if $(NEWEST),latest)
 
 # CLIENTFLAGS, for example '-v curl' or '-write'; see go run ./clients -help
 .PHONY: clients

@@ -6,6 +6,7 @@
 # 4 s, 503: back within 1 s".
 # Guess: it comes back from both alike, as 429 says that the same request will pass.
 # Follows from it: docs/clients.md, "Monitoring": a limit of webhooks answers 503.
+# Ground: clients
 #
 # Use: alertmanager-waits-for-minutes-at-429.sh [version of the Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with Debian 12's apache2 2.4.71: "/plain is JSON, /none is none: -, /umlaut is none: \xc3".
 # Guess: quotes in the format are enough, since Apache escapes quotation marks and backslashes.
 # Follows from it: docs/replay.md, "--fields": such values are read for what Apache means, and the LogFormat of that page has %B.
+# Ground: logs
 #
 # Use: apache-json-logs-are-no-json.sh [version of apache2-bin]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

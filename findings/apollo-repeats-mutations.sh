@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with @apollo/client 4.3.8 and node 20.20.2: "429: 5 requests, 504: 5 requests, below 12 s", told to wait 30 s.
 # Guess: only queries are repeated, as HTTP clients repeat only GET, and a wait that is told is kept.
 # Follows from it: docs/clients.md, "Web APIs".
+# Ground: clients
 #
 # Use: apollo-repeats-mutations.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

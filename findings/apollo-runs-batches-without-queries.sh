@@ -6,6 +6,7 @@
 # levels 3; jayson: batch 3, mark 3, levels 3".
 # Guess: a member without a query, or a document that is none of RFC 8259, is no call.
 # Follows from it: docs/caddyfile.md, "Values of the body": weight calls counts such members, and has a number for such bodies.
+# Ground: batches
 #
 # Use: apollo-runs-batches-without-queries.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

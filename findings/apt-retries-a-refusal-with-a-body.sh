@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with Debian 12's apt 2.6.1: "0 bytes: failed, 1 byte: whole".
 # Guess: the body of an error says nothing to a program, which goes by status and Retry-After.
 # Follows from it: a refusal that no error route answers has a line of text; docs/clients.md: a body in every error route.
+# Ground: clients
 #
 # Use: apt-retries-a-refusal-with-a-body.sh. Needs apt-get and python3.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # 429 waits, 503 waits".
 # Guess: all clients of one company's SDK wait as told.
 # Follows from it: docs/clients.md, "Object storage": let it wait, a status does not help.
+# Ground: clients
 #
 # Use: azure-blobs-fail-at-once-at-429.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with Chromium 156: "429: closed, 200 with retry: open again".
 # Guess: an EventSource comes back by itself after any failure, after Retry-After where there is one.
 # Follows from it: internal/answer/event_stream.go: a refused EventSource gets an empty stream with the wait.
+# Ground: browsers
 #
 # Use: chromium-closes-event-sources-for-ever.sh. Needs chromium and python3.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with Chromium 156: "429: good, good, refused; 503: good, good, refused".
 # Guess: the copy stays until something better comes.
 # Follows from it: docs/clients.md, "Pages and browsers".
+# Ground: browsers
 #
 # Use: chromium-drops-its-copy-when-refused.sh. Needs chromium and python3.
 set -euo pipefail

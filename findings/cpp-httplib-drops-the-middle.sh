@@ -6,6 +6,7 @@
 # Debian's next one, 0.41.0, reads a=b, YWI== and no email.
 # Guess: a value ends at the next "&" (URL Standard, section 5.1), so that the token of curl -d token=YWI== arrives.
 # Follows from it: a field of a form with a second "=" is unreadable, as docs/metrics.md says of raw_byte.
+# Ground: readers
 #
 # Use: cpp-httplib-drops-the-middle.sh [version of the Debian package]. Needs Debian 12's apt-get, dpkg, g++, curl, python3,
 # libssl3 and libbrotli1.

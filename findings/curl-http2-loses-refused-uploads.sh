@@ -6,6 +6,7 @@
 # whether the answer has a body or none; over HTTP/1.1 none.
 # Guess: a client that is told 429 shows 429, by each protocol.
 # Follows from it: DESIGN.md, "Responses": a line of text in a refusal helps where uploads are small, and cures nothing.
+# Ground: clients
 #
 # Use: curl-http2-loses-refused-uploads.sh [path of another curl]. Needs Go and curl.
 set -euo pipefail

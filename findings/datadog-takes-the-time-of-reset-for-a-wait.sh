@@ -7,6 +7,7 @@
 # "reset in 3: 3.0 s, reset at a time: 0.0 s, Retry-After alone: 2.0 s".
 # Guess: a client goes by Retry-After first, and knows a time by its size.
 # Follows from it: docs/clients.md, "Web APIs": it comes back at once; "headers off" makes it wait its own 2 s.
+# Ground: clients
 #
 # Use: datadog-takes-the-time-of-reset-for-a-wait.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -7,6 +7,7 @@
 # latter 01:00 of 6 September in Santiago.
 # Guess: 01:00 of the day that was asked for, as in the zones west of Greenwich.
 # Follows from it: docs/responses.md, "Usage": a page that shows when a quota begins anew reads it there, and works no day out.
+# Ground: calendars
 #
 # Use: dayjs-begins-days-on-the-day-before.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Seen on 2026-11-27 with Debian 12's ruby-devise 4.8.1 and Rails 6.1.7.10: "form 200, wrong 200, right 302".
 # Guess: 401 for a wrong password.
 # Follows from it: the recipe "A log-in that answers 200" of docs/recipes.md.
+# Ground: logins
 #
 # Use: devise-login-answers-200.sh [version of the Debian package]. Needs Debian 12's apt-get, dpkg, python3, curl,
 # libsqlite3-0, libxslt1.1 and libyaml-0-2.

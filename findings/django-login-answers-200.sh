@@ -5,6 +5,7 @@
 # Seen on 2026-11-27 with Debian 12's python3-django 3.2.25: "form 200, wrong 200, right 302".
 # Guess: 401 or 403 for a wrong password.
 # Follows from it: README's first example, which counts what is no redirect.
+# Ground: logins
 #
 # Use: django-login-answers-200.sh [version of the Debian package]. Needs apt-get, dpkg, python3.11 and curl.
 set -euo pipefail

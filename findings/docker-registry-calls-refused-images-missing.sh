@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with Debian 12's docker-registry 2.8.2: "tag 404 MANIFEST_UNKNOWN, digest 500 UNKNOWN, blob 500 UNKNOWN".
 # Guess: it hands 429 and Retry-After on, or serves 503.
 # Follows from it: docs/clients.md, "Images": a mirror wants a burst of a whole pull, or a wait.
+# Ground: clients
 #
 # Use: docker-registry-calls-refused-images-missing.sh [version of the Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

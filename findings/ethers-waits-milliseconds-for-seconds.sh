@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with ethers 6.17.0 and node 20.20.2: "Retry-After 2: 12 requests, below 3 s; 2000: back after 2 s".
 # Guess: the client comes back after 2 seconds, or by its own backoff. viem, run by hand, waits as told.
 # Follows from it: docs/clients.md, "Web APIs".
+# Ground: clients
 #
 # Use: ethers-waits-milliseconds-for-seconds.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # 11, then exit 0 without a request".
 # Guess: it fails, and asks again when it is run again.
 # Follows from it: docs/clients.md, "Rules": no limit of 0 and no endless block for machines, because these have no Retry-After.
+# Ground: clients
 #
 # Use: freshclam-stays-away-for-hours.sh [version of the Debian package]. Needs apt-get, dpkg and python3.
 set -euo pipefail

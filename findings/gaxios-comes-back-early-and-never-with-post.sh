@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with gaxios 8.3.3 and node 20.20.2, told to wait 5 s: "GET: 4 requests, back early; POST: 1 request".
 # Guess: it waits as told, and what was refused with 429 may be sent again whatever its method is.
 # Follows from it: docs/clients.md, "Web APIs".
+# Ground: clients
 #
 # Use: gaxios-comes-back-early-and-never-with-post.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -8,6 +8,7 @@
 # Guess: releases of the same month have the same year's tables.
 # Follows from it: docs/caddyfile.md, "Calendar periods": the machine's table goes before the one built in, so keep its package, on
 # all nodes.
+# Ground: calendars
 #
 # Use: go-and-node-bring-last-years-time-zones.sh [version of the Debian package]. Needs apt-get, dpkg, Go and node.
 set -euo pipefail

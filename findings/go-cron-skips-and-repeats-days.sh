@@ -8,6 +8,7 @@
 # Guess: a daily job runs once a day, at 01:00 where there is no midnight.
 # Follows from it: docs/caddyfile.md, "Calendar periods": no period is left out or comes twice; jobs that
 # should follow them do.
+# Ground: calendars
 #
 # Use: go-cron-skips-and-repeats-days.sh [version of the Go module]. Needs Go.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Seen on 2026-11-29 with go-ethereum v1.17.10 and Go 1.26.8: "batch 3, notifications 3, utf-16 3, levels 3, Method 0, within 0".
 # Guess: a body in another charset than UTF-8 is refused, and levels are bounded.
 # Follows from it: docs/caddyfile.md, "Values of the body": weight calls has a number for bodies that the limit cannot read.
+# Ground: batches
 #
 # Use: go-ethereum-runs-batches-of-other-charsets.sh [version of the Go module]. Needs Go.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # connection, where the client of the script takes none.
 # Guess: about 16 bytes for each field more, as from the seventh to the eighth and from the ninth to the tenth.
 # Follows from it: what a refusal costs in DESIGN.md; its field that is one too many says what caches have to know, and stays.
+# Ground: servers
 #
 # Use: go-http-pays-for-the-ninth-field.sh. Needs Go.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # request, none: 1 request".
 # Guess: both forms of HTTP are read, and the waits grow without a Retry-After.
 # Follows from it: Retry-After is whole seconds, at least 1: docs/responses.md, "Headers".
+# Ground: clients
 #
 # Use: go-kubernetes-takes-dates-for-never.sh [version of the Go module]. Needs Go.
 set -euo pipefail

@@ -7,6 +7,7 @@
 # once: 2025-11-25 after 3 requests".
 # Guess: connecting fails, or the client asks again after Retry-After.
 # Follows from it: only calls of tools are limited for MCP: docs/clients.md, "Model APIs".
+# Ground: models
 #
 # Use: go-mcp-downgrades-after-429.sh [version of the Go module]. Needs Go.
 set -euo pipefail

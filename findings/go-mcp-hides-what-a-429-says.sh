@@ -6,6 +6,7 @@
 # seconds. (-32000), 200: Wait 3 seconds. (-32000)".
 # Guess: what the protocol calls an error reaches the program whatever status it has, or never.
 # Follows from it: a refused call of MCP gets the status 200: docs/responses.md, "Bodies of denials".
+# Ground: models
 #
 # Use: go-mcp-hides-what-a-429-says.sh [version of the Go module]. Needs Go.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # 03-28 23:00", asked for midnight of 24 April, 29 March, 8 March, 6 September and 29 March 2026.
 # Guess: 01:00 of the day that was asked for, in each zone.
 # Follows from it: internal/kernel/midnight.go walks a zone's offsets, and its tests have zones of both sides.
+# Ground: calendars
 #
 # Use: go-midnight-depends-on-the-side-of-greenwich.sh. Needs Go.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Seen on 2026-11-27 with go-redis v9.23.0 and Redis 7.0.15: "hook: get k", "hook: hello 2 auth app secret", "hook: select 3".
 # Guess: a hook sees what the program sends, here GET alone.
 # Follows from it: internal/dial/renew.go keeps transactions and subscriptions on a client without its hook.
+# Ground: redis
 #
 # Use: go-redis-hooks-see-logins.sh [version of go-redis]. Needs Go and redis-server.
 set -euo pipefail

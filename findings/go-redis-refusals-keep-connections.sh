@@ -6,6 +6,7 @@
 # READONLY 2, the others 1.
 # Guess: none is given up, since the server has answered; or all are, so that the next command finds the new master.
 # Follows from it: docs/reliability.md, "Connections". Behind one address a client stays with a server that refuses.
+# Ground: redis
 #
 # Use: go-redis-refusals-keep-connections.sh [version of go-redis]. Needs Go and redis-server.
 set -euo pipefail

@@ -7,6 +7,7 @@
 # Guess: Retry-After is obeyed, as in the same company's SDK for node.
 # Follows from it: the form of refusals for S3 has both headers: docs/responses.md, "Bodies of denials";
 # internal/answer/s3.go.
+# Ground: clients
 #
 # Use: go-s3-waits-by-a-header-of-its-own.sh [version of the Go module]. Needs Go.
 set -euo pipefail

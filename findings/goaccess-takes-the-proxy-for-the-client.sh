@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with Debian 12's goaccess 1:1.7-1, for two clients behind one proxy: "198.51.100.1: 3 hits".
 # Guess: it reads client_ip, which Caddy writes for such readers.
 # Follows from it: docs/replay.md, "What it reads": a replay's client is client_ip.
+# Ground: logs
 #
 # Use: goaccess-takes-the-proxy-for-the-client.sh [version of the Debian package]. Needs apt-get, dpkg, python3, libncursesw6.
 set -euo pipefail

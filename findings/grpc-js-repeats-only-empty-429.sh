@@ -6,6 +6,7 @@
 # request, UNAVAILABLE", each within a second though Retry-After was 3.
 # Guess: the code decides, and the body of what is no gRPC is of no account.
 # Follows from it: calls of gRPC are refused in gRPC's own form, before error routes: docs/responses.md, "gRPC".
+# Ground: clients
 #
 # Use: grpc-js-repeats-only-empty-429.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

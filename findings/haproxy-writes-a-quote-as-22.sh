@@ -6,6 +6,7 @@
 # Guess: what follows a backslash in a line is an escape, whoever has written the line.
 # Follows from it: docs/replay.md, "What it reads": each format says whether backslashes stand for themselves; otherwise the
 # URL above would have a line break.
+# Ground: logs
 #
 # Use: haproxy-writes-a-quote-as-22.sh [version of haproxy's Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

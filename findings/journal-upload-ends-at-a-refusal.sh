@@ -7,6 +7,7 @@
 # after 1 request, 202: exit 0 after 1 request; Restart=on-failure".
 # Guess: it keeps the entries, waits, and sends them again.
 # Follows from it: docs/clients.md, "Monitoring": journals get a wait or a burst, and RestartSec.
+# Ground: clients
 #
 # Use: journal-upload-ends-at-a-refusal.sh [version of the Debian package]. Needs apt-get, dpkg and python3.
 set -euo pipefail

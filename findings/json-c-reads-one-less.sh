@@ -6,6 +6,7 @@
 # "json-c: 18446744073709551615, cJSON: 2147483647 or 1.8446744073709552e+19, Jansson: too big integer".
 # Guess: a number that is too big for a whole one is a double, or refused, and stays itself where it is only passed on.
 # Follows from it: a whole number above 2^53 is unreadable: docs/metrics.md, "Unreadable values", number.
+# Ground: readers
 #
 # Use: json-c-reads-one-less.sh. Needs Debian 12's apt-get, dpkg and gcc.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # than 20 requests". express-rate-limit and @fastify/rate-limit, run by hand, round up.
 # Guess: a client that waits as told passes at its next request.
 # Follows from it: docs/responses.md, "Headers": Retry-After is rounded up, and at least 1.
+# Ground: servers
 #
 # Use: koa-ratelimit-tells-clients-to-wait-0-seconds.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Guess: the second word is a dash, as in every log of nginx and Apache.
 # Follows from it: docs/replay.md, "Clients": where the address stands is decided once for a file, since a word beside it may
 # be what a client wrote; and a replay plays such a line at the site of that host.
+# Ground: logs
 #
 # Use: lighttpd-logs-the-host-for-the-identity.sh [version of the Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

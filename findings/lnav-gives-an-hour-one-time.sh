@@ -6,6 +6,7 @@
 # "/one 02:59:58, /two 02:59:58, /three 02:59:58, /four 03:00:01".
 # Guess: a time is what its offset makes of it, and lines half an hour apart stay so.
 # Follows from it: docs/replay.md, "What it reads": a replay reads the offset of each line, and lines keep their distance.
+# Ground: logs
 #
 # Use: lnav-gives-an-hour-one-time.sh [version of the Debian package]. Needs apt-get, dpkg, and lnav's other libraries, such as
 # libcurl4, libsqlite3-0 and libncurses6.

@@ -9,6 +9,7 @@
 # Guess: all instants of a day have one start of the day.
 # Follows from it: internal/kernel/midnight.go: a period begins at the first instant of its date, whatever offset the asking
 # instant has; internal/kernel/midnight_test.go has this day.
+# Ground: calendars
 #
 # Use: luxon-gives-one-day-two-starts.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # b, {"mo del":"b"} is absent'. Newtonsoft.Json 6.0.8 on the same Mono reads absent and a.
 # Guess: names are compared as they stand, or without regard to case.
 # Follows from it: a name of JSON within blanks is the asked one in another spelling, and so unreadable: docs/metrics.md.
+# Ground: readers
 #
 # Use: mono-takes-names-with-blanks.sh [version of the Debian package]. Needs Debian 12's apt-get and dpkg.
 set -euo pipefail

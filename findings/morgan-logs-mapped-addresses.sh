@@ -6,6 +6,7 @@
 # Guess: the log has the address that the client used, 127.0.0.1.
 # Follows from it: docs/replay.md, "Clients": an address counts without ::ffff:. Caddy's matchers would not find it in a range
 # either, though a client that comes to Caddy has no such address.
+# Ground: logs
 #
 # Use: morgan-logs-mapped-addresses.sh [version of the npm package]. Needs node, npm and python3.
 set -euo pipefail

@@ -4,6 +4,7 @@
 # Seen on 2026-11-27 with Debian 12's nginx 1.22.1: "204: 200, 401: 401, 403: 403, 429: 500, 503: 500".
 # Guess: the client gets the 429 with its Retry-After.
 # Follows from it: docs/recipes.md, "Asked by another server": status 403 for nginx, which error_page makes a 429 of.
+# Ground: servers
 #
 # Use: nginx-auth-request-makes-500-of-429.sh [version of the Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Guess: lines of one format mean the same.
 # Follows from it: docs/replay.md, "Times": what a replay takes a line's time for goes by the server, and the best log has the
 # duration.
+# Ground: logs
 #
 # Use: nginx-logs-ends-apache-starts.sh [version of nginx's Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # 127.0.0.1 - - [".
 # Guess: the third word of a line is who has logged in.
 # Follows from it: docs/replay.md, "Clients": words behind the address may be a client's, and never become another client.
+# Ground: logs
 #
 # Use: nginx-logs-users-who-did-not-log-in.sh [version of nginx's Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # "proxy_cache_use_stale http_429 http_503" it serves the page.
 # Guess: at 503 the stale page is served, for which stale-if-error is there.
 # Follows from it: docs/recipes.md, "Behind a CDN": nginx needs proxy_cache_use_stale, whatever the status.
+# Ground: servers
 #
 # Use: nginx-takes-no-status-for-an-error.sh [version of the Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

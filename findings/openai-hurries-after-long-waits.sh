@@ -7,6 +7,7 @@
 # 7.59.0 "Retry-After 3: 3.0 s, 2147484: 0.4 s".
 # Guess: the longer the wait that is told, the later the client comes back, or it gives up.
 # Follows from it: Retry-After is at most 2,147,483: docs/responses.md, "Headers".
+# Ground: models
 #
 # Use: openai-hurries-after-long-waits.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -8,6 +8,7 @@
 # Guess: what has no [DONE] is broken and throws, and an object with error is an error whatever its status.
 # Follows from it: a refused call to a model has its 429 (docs/responses.md, "Bodies of denials"): 200 is for protocols whose
 # clients look into the body. A stream that fails must not end as if it were whole.
+# Ground: models
 #
 # Use: openai-streams-end-well-without-an-end.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

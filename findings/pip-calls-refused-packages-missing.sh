@@ -7,6 +7,7 @@
 # Guess: an HTTP error that names 429; and tries that do not depend on Retry-After.
 # Follows from it: a wait, or a burst of a whole build, for packages, and no limit of 0, which has no Retry-After:
 # docs/clients.md, "Rules" and "Packages".
+# Ground: clients
 #
 # Use: pip-calls-refused-packages-missing.sh [version of the Debian package]. Needs apt-get, dpkg and python3.11.
 set -euo pipefail

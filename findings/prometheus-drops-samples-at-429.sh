@@ -4,6 +4,7 @@
 # Seen on 2026-11-28 with Debian 12's prometheus 2.42.0: "429: dropped, 503: kept".
 # Guess: 429 means later, so that nothing is lost; Retry-After is there.
 # Follows from it: internal/answer/senders.go: what brings samples is refused with 503, whatever the status of others.
+# Ground: clients
 #
 # Use: prometheus-drops-samples-at-429.sh [version of the Debian package]. Needs apt-get, dpkg, python3 and curl.
 set -euo pipefail

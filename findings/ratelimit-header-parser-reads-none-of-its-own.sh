@@ -6,6 +6,7 @@
 # draft-8: NaN and NaN".
 # Guess: who sends a header reads it.
 # Follows from it: RateLimit is off by default, and X-RateLimit-* are what clients read: docs/responses.md, "Headers".
+# Ground: clients
 #
 # Use: ratelimit-header-parser-reads-none-of-its-own.sh [version of the npm package]. Needs node and npm.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # and no line of output.
 # Guess: an error of the source stops a sync before it deletes anything, as rclone says of other errors.
 # Follows from it: no form of a refusal helps; limits leave HEAD out, or wait: docs/clients.md, "Object storage".
+# Ground: clients
 #
 # Use: rclone-sync-deletes-what-is-refused.sh [version of the Debian package]. Needs apt-get, dpkg and python3.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # removal in the background switched off, which otherwise hides that most of the time. Valkey 9.1.2, run by hand, does the same.
 # Guess: what has ended is not counted, as EXISTS of a key that has ended is 0.
 # Follows from it: running requests are counted by numbers with times of their own (scripts/concurrency.lua), not by HLEN.
+# Ground: redis
 #
 # Use: redis-counts-fields-that-have-ended.sh [suite of Debian]. Needs apt-get, dpkg and python3.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # Guess: a script that writes nothing is answered while writes pause, as GET is.
 # Follows from it: docs/reliability.md, "Connections": a planned failover that pauses writes looks like an outage of a second, also
 # to a limiter that would only look at a count.
+# Ground: redis
 #
 # Use: redis-pauses-scripts-that-only-read.sh [version of the Debian package]. Needs apt-get and dpkg.
 set -euo pipefail

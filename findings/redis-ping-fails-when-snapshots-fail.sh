@@ -6,6 +6,7 @@
 # Follows from it: what watches Redis for this project asks by a script that writes, as requests do, and no PING (DESIGN.md,
 # "Probes are decisions"): a health check by PING takes a server for dead that answers reads, and one by GET a server for good that
 # counts nothing.
+# Ground: redis
 #
 # Use: redis-ping-fails-when-snapshots-fail.sh [version of the Debian package]. Needs apt-get and dpkg.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # after it was written: "7.0: TIME moves, PTTL 0, GET v; 8.0: TIME stands still, PTTL 1, GET v".
 # Guess: TIME stands still in scripts in all versions, since a script is one moment to the replicas.
 # Follows from it: scripts/clock.lua reads TIME once, for all checks of a batch, and no script compares TIME with a TTL.
+# Ground: redis
 #
 # Use: redis-time-moves-in-older-scripts.sh [suite of Debian of the newer one]. Needs Debian 12's apt-get, dpkg and python3.
 set -euo pipefail

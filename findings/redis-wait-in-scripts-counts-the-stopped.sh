@@ -7,6 +7,7 @@
 # Guess: it is an error in scripts, as it was, or answers at once with 0.
 # Follows from it: no script asks whether replicas have a count; what a failover may lose stands in docs/reliability.md,
 # "Not guaranteed".
+# Ground: redis
 #
 # Use: redis-wait-in-scripts-counts-the-stopped.sh [suite of Debian]. Needs apt-get, dpkg and python3.
 set -euo pipefail

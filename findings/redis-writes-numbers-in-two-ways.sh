@@ -6,6 +6,7 @@
 # 0.1". Redict 7.3.6, Redis 8.6.3 and Valkey 9.1.2, run by hand, write the second argument as 0.1, and the rest alike.
 # Guess: redis.call writes numbers as tostring does.
 # Follows from it: scripts hand numbers on as arguments or by struct.pack and string.format, never by "..": scripts/prelude.lua.
+# Ground: redis
 #
 # Use: redis-writes-numbers-in-two-ways.sh [version of the Debian package]. Needs apt-get, dpkg and python3.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # after 2 requests, early".
 # Guess: SetRetryCount(3) repeats what is refused with 429, as told.
 # Follows from it: docs/clients.md, "Web APIs".
+# Ground: clients
 #
 # Use: resty-repeats-no-429.sh [version of the Go module]. Needs Go.
 set -euo pipefail

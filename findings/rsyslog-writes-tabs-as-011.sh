@@ -4,6 +4,7 @@
 # Seen on 2026-11-28 with Debian 12's rsyslog 8.2302.0 and its default template: "caddy: one#011two three".
 # Guess: a message is written as it was sent.
 # Follows from it: docs/replay.md, "What it reads": tabs are made of #011 where syslog carried a line of Caddy's console format.
+# Ground: logs
 #
 # Use: rsyslog-writes-tabs-as-011.sh [version of the Debian package]. Needs apt-get, dpkg and python3.
 set -euo pipefail

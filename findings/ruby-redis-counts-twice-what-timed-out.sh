@@ -6,6 +6,7 @@
 # hang-up: INCR 2 without an error". ioredis and iovalkey, run by hand, do so after a hang-up, node-redis and phpredis never.
 # Guess: the call raises an error, and the command has run once.
 # Follows from it: this project sends nothing twice (docs/reliability.md, "The breaker"; DESIGN.md, "Nothing is sent twice").
+# Ground: redis
 #
 # Use: ruby-redis-counts-twice-what-timed-out.sh [version of the Debian package]. Needs Debian 12's apt-get, dpkg and libyaml-0-2.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # failed", of 10 requests each.
 # Guess: a request that is refused counts as failed in both cases.
 # Follows from it: in load tests refusals are counted by metrics: docs/clients.md, "Monitoring".
+# Ground: clients
 #
 # Use: siege-counts-429-as-success.sh [version of the Debian package]. Needs apt-get, dpkg and python3.
 set -euo pipefail

@@ -7,6 +7,7 @@
 # Guess: zeros behind a number do not change it.
 # Follows from it: a number of a request's body that has more than 17 digits is unreadable, as docs/caddyfile.md says of long
 # ones.
+# Ground: readers
 #
 # Use: simdjson-reads-0-for-1.sh [version of the Debian package]. Needs Debian 12's apt-get, dpkg and g++.
 set -euo pipefail

@@ -4,6 +4,7 @@
 # Seen on 2026-11-28 with Debian 12's skopeo 1.9.3: "429: 2 requests, exit 0, 503: 1 request, exit 1".
 # Guess: 503, which says that the server is at fault for the moment, is repeated at least as readily as 429.
 # Follows from it: refusals of pulls keep 429 whatever "status" says: DESIGN.md, "Responses"; docs/clients.md, "Rules".
+# Ground: clients
 #
 # Use: skopeo-fails-at-503-waits-at-429.sh [version of the Debian package]. Needs apt-get, dpkg and python3.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with stripe 23.1.0 and node 20: "without error: resolved, id undefined; with error: StripeRateLimitError".
 # Guess: any status from 400 on is an exception.
 # Follows from it: internal/answer/json.go: the JSON document has an object "error" beside RFC 9457's members.
+# Ground: clients
 #
 # Use: stripe-takes-a-refusal-for-success.sh [version of the npm package]. Needs npm and node.
 set -euo pipefail

@@ -5,6 +5,7 @@
 # Seen on 2026-11-28 with Debian 12's systemd 252.39, and with 257 of Debian 13: "04-23 00:00, 04-25 00:00, 04-26 00:00".
 # Guess: the timer elapses at 01:00 of the 24th, the first moment of that day.
 # Follows from it: docs/caddyfile.md, "Calendar periods": no period is left out; timers that should follow them are.
+# Ground: calendars
 #
 # Use: systemd-timers-skip-days-without-midnight.sh [version of the Debian package]. Needs apt-get and dpkg.
 set -euo pipefail

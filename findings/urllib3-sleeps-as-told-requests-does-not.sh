@@ -6,6 +6,7 @@
 # 429 after 0 s". Without Retry-After urllib3 returns the 429 as well; 3600 it sleeps through, run by hand.
 # Guess: neither repeats anything unless it is told to, or both do.
 # Follows from it: what hangs and what fails at once are different clients: docs/clients.md, "Waits" and "Web APIs".
+# Ground: clients
 #
 # Use: urllib3-sleeps-as-told-requests-does-not.sh [version of the Debian package]. Needs apt-get, dpkg and python3.11.
 set -euo pipefail

@@ -6,6 +6,7 @@
 # with its own copy (chromium-drops-its-copy-when-refused.sh).
 # Guess: what it may serve is served until something better comes.
 # Follows from it: docs/recipes.md, "Behind a CDN": what a cache of your own asks for is left out of limits.
+# Ground: servers
 #
 # Use: varnish-loses-pages-to-refusals.sh [version of the Debian package]. Needs apt-get, dpkg, python3, curl and cc.
 set -euo pipefail

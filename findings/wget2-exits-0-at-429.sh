@@ -4,6 +4,7 @@
 # Seen on 2026-11-28 with Debian 12's wget2 1.99.1: "200: exit 0, a file, 429: exit 0, no file, 404: exit 8, no file".
 # Guess: exit 8, "server issued an error response", as wget and as wget2 itself for 404.
 # Follows from it: what wget2 fetches is made to wait, not refused: docs/clients.md, "Silent losses".
+# Ground: clients
 #
 # Use: wget2-exits-0-at-429.sh [version of the Debian package]. Needs apt-get, dpkg and python3.
 set -euo pipefail

@@ -15,6 +15,17 @@ var (
 // and wait for 429 alone.
 var registry = Form{contentType: "application/json", status: statusOfCause, append: appendDocument}
 
+// couchDB is the form of CouchDB's API ("JSON Basics"): the error is a text. PouchDB's replication waits and goes on by it, and
+// ends with the program at an object in its place.
+var couchDB = Form{contentType: "application/json", append: appendReason}
+
+// appendReason appends an error of CouchDB.
+func appendReason(body []byte, _ http.Header, _ Request, r Refusal) []byte {
+	body = append(append(body, `{"error":"`...), causes[r.Cause].code...)
+	body = append(body, `","reason":"`...)
+	return append(r.appendSentence(body), "\"}\n"...)
+}
+
 // appendDocument appends a JSON document in which clients of many kinds find what they look for:
 //
 //	type, title, status, detail   RFC 9457

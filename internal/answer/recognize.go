@@ -4,6 +4,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,10 +35,13 @@ func recognize(q Request, r Refusal) *Form {
 	case isDenial && isEventSource(q) && r.isSoon():
 		return &eventStream
 	}
-	if form := senderForm(q); isDenial && form != nil {
+	if form := senderForm(q); form != nil && (isDenial || r.Cause == Unavailable || r.Cause == held) {
 		return form
 	}
 	if form := preferredJSON(q.Header["Accept"], kind); form != nil {
+		if form == &document && isOfCouchDB(q) {
+			return &couchDB
+		}
 		return form
 	}
 	return &text
@@ -118,6 +122,17 @@ func isOfRegistry(q Request) bool {
 		}
 	}
 	return false
+}
+
+// replicated are the last segments of paths by which CouchDB's replicator, and PouchDB's, asks for a database
+// (docs.couchdb.org, "CouchDB Replication Protocol"). Its checkpoints are documents below _local.
+var replicated = []string{"/_changes", "/_revs_diff", "/_bulk_docs", "/_bulk_get", "/_all_docs"}
+
+// isOfCouchDB reports whether a request that prefers JSON is one of a replication.
+func isOfCouchDB(q Request) bool {
+	path := q.URL.Path
+	return len(path) <= maxHeaderLen && (strings.Contains(path, "/_local/") ||
+		slices.ContainsFunc(replicated, func(last string) bool { return strings.HasSuffix(path, last) }))
 }
 
 // isEventSource reports whether a request is that of a browser's EventSource, which is closed for ever by any answer but

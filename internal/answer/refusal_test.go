@@ -59,7 +59,7 @@ func refusals(t testing.TB) map[string]Refusal {
 var formNames = map[*Form]string{
 	nil: "error", &text: "text", &document: "json", &problem: "problem", &none: "none", &grpc: "grpc", &connect: "connect",
 	connectStreams["application/connect+proto"]: "connect stream of proto", connectStreams["application/connect+json"]: "connect stream of json",
-	&s3: "s3", &registry: "registry", &acme: "acme", &remoteWrite: "remote write", &tus: "tus", &eventStream: "event stream",
+	&s3: "s3", &registry: "registry", &couchDB: "couchdb", &acme: "acme", &remoteWrite: "remote write", &tus: "tus", &influxWrite: "influx write", &eventStream: "event stream",
 	&rpcError: "rpc error", &toolResult: "tool result",
 }
 
@@ -68,8 +68,10 @@ func fits(form *Form, c Cause) bool {
 	switch form {
 	case &grpc:
 		return true
-	case &s3, &acme, &eventStream, &remoteWrite, &tus:
+	case &s3, &acme, &eventStream:
 		return c.isDenial()
+	case &remoteWrite, &tus, &influxWrite:
+		return c.isDenial() || c == Unavailable || c == held
 	case &rpcError, &toolResult:
 		return c != early && c != gone
 	}
@@ -194,6 +196,12 @@ var clients = []struct {
 	{"begin of an upload", &tus, []string{"POST /files", "Tus-Resumable: 1.0.0", "Upload-Length: 30000000"}},
 	{"part of an upload", &tus, []string{"PATCH /files/1", "Tus-Resumable: 1.0.0", "Upload-Offset: 0", "Content-Type: application/offset+octet-stream"}},
 	{"state of an upload", &text, []string{"HEAD /files/1", "Tus-Resumable: 1.0.0"}},
+	{"points for InfluxDB", &influxWrite, []string{"POST /api/v2/write?org=o&bucket=b", "Authorization: Token t"}},
+	{"points by another scheme", &document, []string{"POST /api/v2/write?org=o&bucket=b", "Authorization: Bearer t", "Accept: application/json"}},
+	{"PouchDB's changes", &couchDB, []string{"GET /db/_changes?since=0&limit=5", "Accept: application/json"}},
+	{"PouchDB's checkpoint", &couchDB, []string{"PUT /db/_local/id", "Accept: application/json", isJSONBody}},
+	{"PouchDB's documents", &couchDB, []string{"POST /couch/db/_bulk_docs", "Accept: application/json", isJSONBody}},
+	{"a page of that name", &text, []string{"GET /db/_changes", "Accept: text/html"}},
 	{"EventSource", &eventStream, []string{
 		"GET /events",
 		"Accept: text/event-stream",
@@ -227,7 +235,8 @@ func TestRecognize(t *testing.T) {
 
 // TestRecognize_pairs has the headers of two clients in one request. The form that stands first in the order is taken.
 func TestRecognize_pairs(t *testing.T) {
-	order := []string{"grpc", "connect stream of proto", "connect", "rpc error", "tool result", "s3", "registry", "acme", "remote write", "tus", "event stream", "json", "problem", "text"}
+	order := []string{"grpc", "connect stream of proto", "connect", "rpc error", "tool result", "s3", "registry", "acme", "remote write", "influx write", "tus",
+		"event stream", "couchdb", "json", "problem", "text"}
 	r := refusals(t)["limited"]
 	for _, a := range clients {
 		for _, b := range clients {
@@ -241,7 +250,7 @@ func TestRecognize_pairs(t *testing.T) {
 			}
 			forms := []string{formNames[a.form]}
 			sameAddress := second.URL.Path == first.URL.Path && second.URL.RawQuery == first.URL.RawQuery
-			if sameAddress || b.form != &registry && second.URL.RawQuery == "" {
+			if sameAddress || b.form != &registry && b.form != &couchDB && second.URL.RawQuery == "" { // known by the path
 				disjoint := true
 				for name, values := range second.Header {
 					if earlier := both.Header[name]; earlier != nil && !slices.Equal(earlier, values) {

@@ -12,14 +12,14 @@ type Batch struct {
 	reason UnreadableReason
 }
 
-// callNames are the members of which a call has one at least: the method of JSON-RPC, the query of GraphQL, and what stands for a
-// query that the server has kept (GraphQL over HTTP, "Persisted Documents"; Apollo's persisted queries; Relay). An id is none of
-// them, since responses of JSON-RPC have one too.
+// callNames are the members of which a call has one at least: the method of JSON-RPC, the query of GraphQL, what stands for a
+// query that the server has kept (GraphQL over HTTP, "Persisted Documents"; Apollo's persisted queries; Relay), and the address
+// of a request in oRPC's batches. An id is none of them, since responses of JSON-RPC have one too.
 var callNames = newCallNames()
 
 func newCallNames() *JSONPlan {
 	plan := new(JSONPlan)
-	for _, name := range []string{"method", "query", "extensions", "documentId", "doc_id"} {
+	for _, name := range []string{"method", "query", "extensions", "documentId", "doc_id", "url"} {
 		plan.AddPath(JSONPath{[]string{name}})
 	}
 	return plan
@@ -68,8 +68,8 @@ func (r *JSONReader) beginMember() {
 // are told apart at once.
 func (r *JSONReader) wholeNameOfMember(name []byte, ascii bool) {
 	switch {
-	case len(name) < len("query"): // the shortest one; no other case or joint makes it shorter
-	case string(name) == "method", string(name) == "query":
+	case len(name) < len("url"): // the shortest one; no other case or joint makes it shorter
+	case string(name) == "method", string(name) == "query", string(name) == "url":
 		r.countCall()
 	default:
 		longest := min(len(name), r.plan.longest)

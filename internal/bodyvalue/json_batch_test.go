@@ -96,7 +96,7 @@ func referenceOfCall(n referenceName) bool {
 	case len(n.text) > longest:
 		return trimmed != n.text || len(join(n.text[:longest])) <= 3*len("documentId")
 	}
-	return slices.ContainsFunc([]string{"method", "query", "extensions", "documentid", "docid"}, func(name string) bool {
+	return slices.ContainsFunc([]string{"method", "query", "extensions", "documentid", "docid", "url"}, func(name string) bool {
 		return strings.EqualFold(join(trimmed), name)
 	})
 }

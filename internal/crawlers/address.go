@@ -1,14 +1,26 @@
 package crawlers
 
-import "net/netip"
-
-// The networks whose addresses are written as others, or that no client of the internet has.
-var (
-	translated  = netip.MustParsePrefix("64:ff9b::/96")  // NAT64, RFC 6052
-	sharedSpace = netip.MustParsePrefix("100.64.0.0/10") // between a carrier's NAT and its customers, RFC 6598
+import (
+	"net/netip"
+	"slices"
 )
 
-// Canonical returns an address as its operator writes it: IPv4 where IPv6 holds one, without a zone.
+// translated are addresses of IPv6 that hold one of IPv4: NAT64, RFC 6052.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
+
+// inner are networks that no client of the internet has, beside those of [netip.Addr.IsPrivate]. Clouds give some of them to
+// their own proxies. Those of documents (RFC 5737, RFC 3849) are not among them: tests have clients there.
+var inner = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"),  // between a carrier's NAT and its customers, RFC 6598
+	netip.MustParsePrefix("192.0.0.0/24"),   // protocols of the IETF, RFC 6890
+	netip.MustParsePrefix("198.18.0.0/15"),  // benchmarks, RFC 2544
+	netip.MustParsePrefix("240.0.0.0/4"),    // reserved, RFC 1112
+	netip.MustParsePrefix("64:ff9b:1::/48"), // NAT64 within a network, RFC 8215
+	netip.MustParsePrefix("fec0::/10"),      // site-local, RFC 3879
+}
+
+// Canonical returns an address as its operator writes it: IPv4 where IPv6 holds one, without a zone. Of an address of NAT64 only a
+// resolver with DNS64 finds the name of the IPv4 within: the question is the same by all resolvers.
 func Canonical(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if translated.Contains(a) {
@@ -20,7 +32,7 @@ func Canonical(a netip.Addr) netip.Addr {
 
 // OfInternet reports whether a client of the internet can have an address.
 func OfInternet(a netip.Addr) bool {
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !sharedSpace.Contains(a)
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(inner, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // networkOf returns the network whose addresses are looked up in one line: anyone with a /32 of IPv6 has each /48 in it.
