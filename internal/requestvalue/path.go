@@ -2,6 +2,7 @@ package requestvalue
 
 import (
 	"bytes"
+	"encoding/hex"
 	"strings"
 	"unicode/utf8"
 
@@ -10,7 +11,8 @@ import (
 
 // Path returns the value of a path that is percent-decoded once, as routers compare paths: letters in one case, without
 // empty and "." segments, parameters behind ";", a slash at the end, the script of a front controller and what follows
-// another script of PHP, and without an extension. "..", resolves as in RFC 3986. The value of a value is itself.
+// another script of PHP, without what stands for the data of a page, and without an extension. ".." resolves as in RFC 3986. Escapes
+// that are left are decoded, too, as Astro does: up to ten times, else the path is unreadable. The value of a value is itself.
 //
 // An extension is what follows the one dot of the last segment, for Rails takes /login.json for /login. A segment with
 // several dots stays: JWTs, addresses and versions are no names with an extension. A path with a control character, or that
@@ -23,11 +25,15 @@ func Path(path string) bodyvalue.Value {
 		return bodyvalue.Read(path)
 	}
 	var space [128]byte // of most paths
+	path, ok := decodedAgain(path)
+	if !ok {
+		return bodyvalue.Unreadable(bodyvalue.ReasonPath)
+	}
 	folded, reason := appendSegments(space[:0], path)
 	if reason != bodyvalue.ReasonNone {
 		return bodyvalue.Unreadable(reason)
 	}
-	folded = cutExtension(dropScripts(folded))
+	folded = cutExtension(dropScripts(cutData(folded)))
 	if len(folded) == 0 {
 		return bodyvalue.Read("/")
 	}
@@ -56,7 +62,8 @@ func isPlainPath(path string) bool {
 		}
 		dots = dots || c == '.'
 	}
-	return !dots || !strings.Contains(path, "/.") && !strings.Contains(path, ".php")
+	return !dots || !strings.Contains(path, "/.") && !strings.Contains(path, ".php") && !strings.HasSuffix(path, ".data") &&
+		!strings.HasSuffix(path, "/__data.json")
 }
 
 // appendSegments appends the segments of a path, each behind a slash, as they are compared.
@@ -137,6 +144,9 @@ func PathForms(path string) (form, withoutScripts string, ok bool) {
 	if isPlainPath(path) {
 		return "", "", false
 	}
+	if path, ok = decodedAgain(path); !ok {
+		return "", "", false
+	}
 	if path = readablePath(path); path == "" {
 		return "", "", false
 	}
@@ -144,9 +154,63 @@ func PathForms(path string) (form, withoutScripts string, ok bool) {
 	if reason != bodyvalue.ReasonNone {
 		return "", "", false
 	}
-	form = rooted(endAtScript(folded))
+	form = rooted(endAtScript(cutData(folded)))
 	folded, _ = appendSegments(folded[:0], path)
-	return form, rooted(dropScripts(folded)), true
+	return form, rooted(dropScripts(cutData(folded))), true
+}
+
+// maxDecodings is how often a path is decoded again, as often as by Astro, which decodes until nothing is left.
+const maxDecodings = 10
+
+// decodedAgain returns a path without escapes. A percent sign without two hexadecimal digits stands for itself. It is false if more
+// decodings are needed.
+func decodedAgain(path string) (decoded string, ok bool) {
+	for range maxDecodings {
+		if strings.IndexByte(path, '%') < 0 {
+			return path, true
+		}
+		decoded, found := unescaped(path)
+		if !found {
+			return path, true
+		}
+		path = decoded
+	}
+	_, found := unescaped(path)
+	return path, !found
+}
+
+// unescaped returns a text with each escape decoded once, and whether it has one.
+func unescaped(text string) (decoded string, found bool) {
+	var b strings.Builder
+	for {
+		before, behind, isPercent := strings.Cut(text, "%")
+		b.WriteString(before)
+		if !isPercent {
+			return b.String(), found
+		}
+		text = behind
+		octet := []byte{'%'}
+		if len(behind) >= 2 {
+			if o, err := hex.DecodeString(behind[:2]); err == nil {
+				octet, text, found = o, behind[2:], true
+			}
+		}
+		b.Write(octet)
+	}
+}
+
+// dataOfPage is what the clients of frameworks append to the path of a page to have its data, or run its action: SvelteKit's, and
+// three of React Router's.
+var dataOfPage = [][]byte{[]byte("/__data.json"), []byte("/_root.data"), []byte("/_.data"), []byte(".data")}
+
+// cutData drops what stands for the data of a page.
+func cutData(path []byte) []byte {
+	for i := 0; i < len(dataOfPage); i++ {
+		if cut, found := bytes.CutSuffix(path, dataOfPage[i]); found {
+			path, i = bytes.TrimRight(cut, "/"), -1 // what is left may end so too
+		}
+	}
+	return path
 }
 
 // readablePath returns a path without control characters and bytes that are no UTF-8.

@@ -1,6 +1,7 @@
 package requestvalue
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
@@ -44,8 +45,30 @@ func TestPath(t *testing.T) {
 		"/api/items/\u212a":         "/api/items/k",
 		"/a b":                      "/a b",
 		"/.well-known/acme-x/t.txt": "/.well-known/acme-x/t",
+		"/%73earch":                 "/search",
+		"/%25252573earch":           "/search",
+		"/a%2fb":                    "/a/b",
+		"/x/%2e%2e/login%3bx":       "/login",
+		"/login%0a":                 "!control",
+		"/100%":                     "/100%",
+		"/100%/%61":                 "/100%/a",
+		"/%4;%1":                    "/%4",
+		deep(maxDecodings):          "/a",
+		deep(maxDecodings + 1):      "!path",
+		"/search/__data.json":       "/search",
+		"/search//__data.json":      "/search",
+		"/__data.json":              "/",
+		"/search.data":              "/search",
+		"/search/_.data":            "/search",
+		"/search/.data":             "/search",
+		"/_root.data":               "/",
+		"/v1.2.3.data/__data.json":  "/v1.2.3",
+		"/database":                 "/database",
 	})
 }
+
+// deep returns a path that is the path /a after so many decodings.
+func deep(decodings int) string { return "/%" + strings.Repeat("25", decodings-1) + "61" }
 
 // TestPath_apart has what a cut at the first dot made one: a stranger then uses up a client's quota.
 func TestPath_apart(t *testing.T) {
@@ -71,12 +94,16 @@ func TestPathForms(t *testing.T) {
 		"/login\n":             {"/login", "/login"},
 		"/login\xff":           {"/login", "/login"},
 		"/\x00x/..\x7f/login":  {"/login", "/login"},
+		"/%256cogin":           {"/login", "/login"},
+		"/login/__data.json":   {"/login", "/login"},
+		"/login.data":          {"/login", "/login"},
+		"/b.json/_.data":       {"/b.json", "/b.json"},
 	} {
 		form, without, ok := PathForms(path)
 		assert.ErrorIf(t, !ok, "%q has no other form", path)
 		assert.Equal(t, [2]string{form, without}, want, "the forms of %q", path)
 	}
-	for _, path := range []string{"", "/", "/login", "/a/b.json", "/.env", "/v1.2/x", "*", "\n"} {
+	for _, path := range []string{"", "/", "/login", "/a/b.json", "/.env", "/v1.2/x", "*", "\n", deep(maxDecodings + 1)} {
 		form, _, ok := PathForms(path)
 		assert.ErrorIf(t, ok && form != path, "%q has the form %q", path, form)
 	}
