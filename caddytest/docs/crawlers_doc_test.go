@@ -39,6 +39,7 @@ func TestCrawlersDoc_recipe(t *testing.T) {
 		for range 5 {
 			e.Get(t, "/", from("203.0.113.6", google)...).Want(t, http.StatusOK, "Hello.")
 		}
+		e.Get(t, "/robots.txt", from("203.0.113.6", google)...).WantFree(t)
 		banned := e.Get(t, "/", from("203.0.113.6", google)...)
 		assert.Equal(t, banned.Status, http.StatusTooManyRequests, "the status of a liar's sixth request")
 		e.Get(t, "/", from("203.0.113.6", browser)...).Want(t, http.StatusOK, "Hello.")

@@ -30,7 +30,7 @@ func TestFindings_listed(t *testing.T) {
 		name := filepath.Base(path)
 		said := regexp.MustCompile(`(?m)^# Ground: ([a-z]+)$`).FindStringSubmatch(caddytest.ReadFile(t, "findings/"+name))
 		assert.FatalIf(t, said == nil, "%s has no line # Ground:", name)
-		assert.Equal(t, listed[name], said[1], name+": the table of its ground")
+		assert.Equal(t, listed[name], said[1], "the table of %s", name)
 		delete(listed, name)
 	}
 	assert.ErrorIf(t, len(listed) > 0, "rows without a script: %v", listed)

@@ -34,6 +34,54 @@ func recipeFormAgain(t *testing.T, e recipeEnv) {
 	e.tryForm(t, "/admin/login/", "right", http.StatusTooManyRequests)
 }
 
+// recipeServerAction tries passwords by a server action, at its page and elsewhere, and by the form.
+func recipeServerAction(t *testing.T, e recipeEnv) {
+	const action = "Next-Action: 40a1"
+	log := func(path, password string, want int) {
+		t.Helper()
+		e.Send(t, http.MethodPost, e.URL+path, "password="+password, ofForm, action).Want(t, want, caddytest.Any)
+	}
+	for range 3 {
+		log("/login", "right", http.StatusOK)
+		e.Send(t, http.MethodPost, e.URL+"/login", "then=/&password=right", ofForm).Want(t, http.StatusSeeOther, caddytest.Any)
+		e.Get(t, "/login", action).WantFree(t)
+	}
+	e.WaitForRefund(t, "failed-logins", "127.0.0.1", 5)
+	for _, path := range []string{"/login", "/", "/nothing"} {
+		log(path, "guess", http.StatusOK)
+	}
+	for _, path := range []string{"/login", "//login/"} {
+		e.tryForm(t, path, "guess", http.StatusUnauthorized)
+	}
+	for _, path := range []string{"/login", "/x1", "/x2"} {
+		log(path, "guess", http.StatusTooManyRequests)
+	}
+	e.tryForm(t, "/login", "guess", http.StatusTooManyRequests)
+	e.Send(t, http.MethodPost, e.URL+"/orders", "", ofForm).WantFree(t)
+}
+
+// recipeBatchedLogIn tries passwords by calls of tRPC, alone and in batches.
+func recipeBatchedLogIn(t *testing.T, e recipeEnv) {
+	post := func(path string, want int) {
+		t.Helper()
+		e.Send(t, http.MethodPost, e.URL+path, "{}", "Content-Type: application/json").Want(t, want, caddytest.Any)
+	}
+	batches := []string{
+		"/trpc/track,login?batch=1", "/trpc/track%2Clogin?batch=1", "/trpc/login,login?batch=1", "/trpc/login%2clogin?batch=1",
+		"/trpc/track,%6cogin?batch=1", "/trpc//track,login?batch=1", "/trpc/x/../track,login?batch=1",
+	}
+	for _, path := range batches {
+		post(path, http.StatusBadRequest)
+	}
+	post("/trpc/track,save?batch=1", http.StatusOK)
+	for _, path := range []string{"/trpc/login", "/trpc/login?batch=1", "/trpc//login", "/trpc/%6cogin", "/trpc/login/"} {
+		post(path, http.StatusOK)
+	}
+	post("/trpc/login", http.StatusTooManyRequests)
+	post("/trpc/login?batch=1", http.StatusTooManyRequests)
+	e.Send(t, http.MethodPost, e.URL+"/trpc/track", "{}").WantFree(t)
+}
+
 // recipeWordPress tries passwords by form, however PHP takes its path, and by the other doors.
 func recipeWordPress(t *testing.T, e recipeEnv) {
 	for range 3 {

@@ -155,9 +155,18 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isForm := path == "/wp-login.php" || path == "/admin/login" || path == "/users/sign_in"; isForm && r.Method == http.MethodPost && r.FormValue("password") == "right" {
 		http.Redirect(w, r, "/", http.StatusFound)
 	}
+	if r.Header.Get("Next-Action") != "" {
+		if r.FormValue("password") == "right" {
+			w.Header().Set("X-Action-Redirect", "/;push")
+		}
+		return
+	}
 	if r.Method == http.MethodPost && path == "/login" {
 		switch r.FormValue("password") {
 		case "right":
+			if r.FormValue("then") != "" {
+				http.Redirect(w, r, r.FormValue("then"), http.StatusSeeOther)
+			}
 		case "stall":
 			<-r.Context().Done()
 		default:

@@ -23,6 +23,8 @@ type recipe struct {
 var recipeTests = map[string]func(*testing.T, recipeEnv){
 	"Log-in protection":                          recipeLogIn,
 	"A log-in that answers 200":                  recipeFormAgain,
+	"A log-in by Next.js":                        recipeServerAction,
+	"A log-in by tRPC":                           recipeBatchedLogIn,
 	"WordPress":                                  recipeWordPress,
 	"Passwords that Caddy or git asks for":       recipeBasic,
 	"Hang up on the banned":                      recipeHangUp,
