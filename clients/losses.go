@@ -178,10 +178,13 @@ LoadPlugin write_http
 	}
 }
 
+// packagesFile is the index of the repository.
+const packagesFile = "dists/lab/main/binary-amd64/Packages"
+
 // gzippedRepository is the repository with a compressed index, the only one that apt-mirror reads.
 func gzippedRepository(r *run) error {
 	r.check(aptRepository(r))
-	r.must("gzip", "-k", filepath.Join(r.served, "dists/lab/main/binary-amd64/Packages"))
+	r.must("gzip", "-k", r.served+"/"+packagesFile)
 	return r.err
 }
 
@@ -193,8 +196,8 @@ func mirrorJob(settings string) func(r *run) outcome {
 		r.write("mirror.list", "set base_path "+r.folder+"/mirror\nset nthreads 1\nset defaultarch amd64\nset _contents 0\n"+
 			"set run_postmirror 0\nset use_proxy on\nset http_proxy "+r.url+"/\ndeb http://example.com lab main\n")
 		exit := r.command("apt-mirror", "mirror.list")
-		copied := filepath.Join(r.folder, "mirror/mirror/example.com")
-		index, _ := os.ReadFile(filepath.Join(copied, "dists/lab/main/binary-amd64/Packages")) // there may be none
+		copied := r.folder + "/mirror/mirror/example.com/"
+		index, _ := os.ReadFile(copied + packagesFile) // there may be none
 		listed := strings.Count(string(index), "Package: ")
 		return counted(exit, r.found("mirror/mirror/example.com/*.deb"), 2, fmt.Sprintf("packages, %d in the index", listed))
 	}
@@ -204,7 +207,7 @@ func mirrorJob(settings string) func(r *run) outcome {
 func approxJob(r *run) outcome {
 	r.write("approx.conf", "$cache "+r.folder+"/approx\n$user root\n$group root\n$syslog user\nlab "+r.url+"\n")
 	r.check(os.Mkdir(filepath.Join(r.folder, "approx"), 0o755))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		r.check(err)
 		return outcome{}
@@ -212,13 +215,13 @@ func approxJob(r *run) outcome {
 	defer listener.Close() //nolint:errcheck // which ends what follows
 	go func() {
 		for {
-			conn, err := listener.Accept()
+			conn, err := listener.AcceptTCP()
 			if err != nil {
 				return
 			}
 			go func() { // as inetd does
 				defer conn.Close() //nolint:errcheck // approx has answered
-				socket, err := conn.(*net.TCPConn).File()
+				socket, err := conn.File()
 				if err != nil {
 					return
 				}
