@@ -83,13 +83,15 @@ func aptRepository(r *run) error {
 	return r.err
 }
 
-// aptJob updates the lists and fetches both packages.
-func aptJob(r *run) outcome {
+func aptJob(r *run) outcome { return r.aptFetch(r.url) }
+
+// aptFetch updates the lists and fetches both packages.
+func (r *run) aptFetch(url string) outcome {
 	for _, folder := range []string{"etc/apt.conf.d", "etc/preferences.d", "state/lists/partial", "cache/archives/partial"} {
 		r.write(folder+"/none", "")
 	}
 	r.write("status", "")
-	r.write("etc/sources.list", "deb [trusted=yes arch=amd64] "+r.url+" lab main\n")
+	r.write("etc/sources.list", "deb [trusted=yes arch=amd64] "+url+" lab main\n")
 	apt := []string{
 		"apt-get", "-q", "-o", "Dir::Etc=" + r.folder + "/etc", "-o", "Dir::State=" + r.folder + "/state",
 		"-o", "Dir::Cache=" + r.folder + "/cache", "-o", "Dir::State::status=" + r.folder + "/status",
