@@ -69,6 +69,7 @@ func (r *JSONReader) beginMember() {
 func (r *JSONReader) wholeNameOfMember(name []byte, ascii bool) {
 	switch {
 	case len(name) < len("url"): // the shortest one; no other case or joint makes it shorter
+	case len(name) < len("query") && ascii && name[0]|0x20 != 'u' && name[1]|0x20 != 'u': // of a joint or a blank there is one at most
 	case string(name) == "method", string(name) == "query", string(name) == "url":
 		r.countCall()
 	default:
