@@ -1,0 +1,50 @@
+package main
+
+import (
+	"net/http"
+	"time"
+)
+
+// sender is a client of node/ whose job is in senders.mjs, and whose backend counts so many things that arrive.
+func sender(job, pack string, backend func(r *run) http.Handler, want int, things string) *client {
+	c := nodeClient(pack)
+	c.backend = backend
+	c.job = func(r *run) outcome {
+		exit := r.command(append(r.node("senders.mjs", job), r.url)...)
+		o := counted(exit, r.arrived.count(), want, things)
+		o.sleeps = exit < 0
+		return o
+	}
+	return c
+}
+
+// senders are libraries that send or fetch on their own, without an error for each refusal.
+func senders() []*client {
+	named := func(name, limit, note string) func(c *client) {
+		return func(c *client) { c.name, c.limit, c.note = c.name+name, limit, note }
+	}
+	socket := sender("socket", "socket.io-client", socketServer, 12, "messages")
+	sessions := with(sender("socket", "socket.io-client", socketServer, 12, "messages"), named(", begin of sessions", "2 3s", ""))
+	sessions.matcher = "not query sid=*"
+	upload := sender("upload", "tus-js-client", uploadServer, parts, "parts")
+	upload.within = 30 * time.Second
+	free := with(sender("upload", "tus-js-client", uploadServer, parts, "parts"), named(", no limit for HEAD", "3 3s", ""))
+	free.matcher = "not method HEAD"
+	calendars := nodeClient("tsdav")
+	calendars.backend, calendars.limit = calendarServer, "2 3s"
+	calendars.job = func(r *run) outcome {
+		exit := r.command(append(r.node("senders.mjs", "calendars"), r.url)...)
+		return counted(exit, r.found("*.ics"), 3*eventsEach, "events")
+	}
+	return []*client{
+		with(socket, named("", "6 3s", "")),
+		sessions,
+		with(sender("replicateOnce", "pouchdb", couchServer, 30, "documents"), named("", "8 3s", "")),
+		with(sender("replicateLive", "pouchdb", couchServer, 30, "documents"), named(", live and retry", "8 3s", "")),
+		calendars,
+		with(upload, named("", "3 3s", "begins anew at byte 0 where HEAD is refused too, without an end")),
+		free,
+		with(sender("points", "@influxdata/influxdb-client", pointServer, 20, "points"), named("", "2 3s", "")),
+		with(sender("pointsClosed", "@influxdata/influxdb-client", pointServer, 20, "points"), named(", closed at once", "2 3s", "")),
+	}
+}
