@@ -139,7 +139,7 @@ func couchServer(r *run) http.Handler {
 // eventsEach is how many events each calendar has.
 const eventsEach = 3
 
-// calendarServer answers the REPORTs of CalDAV for calendars with a few events each (RFC 4791): a query and a multiget have the
+// calendarServer has homes with a calendar each, and a few events in it (CalDAV, RFC 4791). A query and a multiget have the
 // same answer.
 func calendarServer(*run) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -147,11 +147,13 @@ func calendarServer(*run) http.Handler {
 		w.Header().Set("Content-Type", "application/xml; charset=utf-8")
 		w.WriteHeader(http.StatusMultiStatus)
 		_, _ = io.WriteString(w, `<?xml version="1.0"?><d:multistatus xmlns:d="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav">`) // as above
-		for i := range eventsEach {
-			href := fmt.Sprintf("%s%d.ics", q.URL.Path, i)
-			_, _ = fmt.Fprintf(w, `<d:response><d:href>%s</d:href><d:propstat><d:status>HTTP/1.1 200 OK</d:status><d:prop>`+
-				`<d:getetag>"1"</d:getetag><c:calendar-data>BEGIN:VCALENDAR&#10;BEGIN:VEVENT&#10;UID:%[1]s&#10;END:VEVENT&#10;`+
-				`END:VCALENDAR</c:calendar-data></d:prop></d:propstat></d:response>`, href) // as above
+		const item = `<d:response><d:href>%s</d:href><d:propstat><d:status>HTTP/1.1 200 OK</d:status><d:prop>%s</d:prop></d:propstat></d:response>`
+		if q.Method != "REPORT" {
+			_, _ = fmt.Fprintf(w, item, q.URL.Path+"calendar/", `<d:resourcetype><d:collection/><c:calendar/></d:resourcetype>`) // as above
+		}
+		for i := 0; i < eventsEach && q.Method == "REPORT"; i++ {
+			_, _ = fmt.Fprintf(w, item, fmt.Sprintf("%s%d.ics", q.URL.Path, i), `<d:getetag>"1"</d:getetag>`+
+				"<c:calendar-data>BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VEVENT\nEND:VCALENDAR</c:calendar-data>") // as above
 		}
 		_, _ = io.WriteString(w, "</d:multistatus>") // as above
 	})

@@ -5,7 +5,7 @@ import "slices"
 // list returns all clients, in the order of the table.
 func list() []*client {
 	refused := slices.Concat(transfers(), packages(), images(), gits(), stores(), acmes(), media(), pages(), sdks(), mcpSDKs(), senders())
-	return append(refused, delayed(refused, "wget2 -r", "apt", "go mod", "git clone", "rclone sync, http", "ffmpeg, HLS", "tsdav (node)")...)
+	return append(refused, delayed(refused, "wget2 -r", "apt", "go mod", "git clone", "rclone sync, http", "ffmpeg, HLS")...)
 }
 
 // delayed returns clients that never retry, or lose data when they are refused, at a limit that has them wait instead.

@@ -30,18 +30,24 @@ func senders() []*client {
 	upload.within = 30 * time.Second
 	free := with(sender("upload", "tus-js-client", uploadServer, parts, "parts"), named(", no limit for HEAD", "3 3s", ""))
 	free.matcher = "not method HEAD"
-	calendars := nodeClient("tsdav")
-	calendars.backend, calendars.limit = calendarServer, "2 3s"
-	calendars.job = func(r *run) outcome {
-		exit := r.command(append(r.node("senders.mjs", "calendars"), r.url)...)
-		return counted(exit, r.found("*.ics"), 3*eventsEach, "events")
+	calendars := func() *client {
+		c := sender("calendars", "tsdav", calendarServer, 0, "")
+		c.job = func(r *run) outcome {
+			exit := r.command(append(r.node("senders.mjs", "calendars"), r.url)...)
+			return counted(exit, r.found("*.ics"), 3*eventsEach, "events")
+		}
+		return c
 	}
+	reports := with(calendars(), named(", no limit for PROPFIND", "2 3s", ""))
+	reports.matcher = "not method PROPFIND"
 	return []*client{
 		with(socket, named("", "6 3s", "")),
 		sessions,
 		with(sender("replicateOnce", "pouchdb", couchServer, 30, "documents"), named("", "8 3s", "")),
 		with(sender("replicateLive", "pouchdb", couchServer, 30, "documents"), named(", live and retry", "8 3s", "")),
-		calendars,
+		with(calendars(), named("", "4 3s",
+			"takes a home whose PROPFIND is refused for one without calendars, by whatever status: no answer prevents that")),
+		reports,
 		with(upload, named("", "3 3s", "begins anew at byte 0 where HEAD is refused too, without an end")),
 		free,
 		with(sender("points", "@influxdata/influxdb-client", pointServer, 20, "points"), named("", "2 3s", "")),

@@ -28,16 +28,17 @@ const jobs = {
   },
   replicateOnce: (url) => replicate(url, {}),
   replicateLive: (url) => replicate(url, { live: true, retry: true }),
-  // Three calendars with three events each.
+  // Three homes with a calendar of three events each.
   async calendars(url) {
-    const { DAVClient } = await import('tsdav');
-    const client = new DAVClient({
-      serverUrl: url, credentials: { username: 'lab', password: 'lab' }, authMethod: 'Basic', defaultAccountType: 'caldav',
-    });
+    const { fetchCalendarObjects, fetchCalendars } = await import('tsdav');
     for (let i = 0; i < 3; i++) {
-      const events = await client.fetchCalendarObjects({ calendar: { url: `${url}/calendar${i}/` } });
-      console.log(`calendar ${i}: ${events.length} events`);
-      events.filter(({ data }) => /VEVENT/.test(data)).forEach(({ data }, j) => writeFileSync(`${i}-${j}.ics`, data));
+      const account = { accountType: 'caldav', serverUrl: url, rootUrl: url, homeUrl: `${url}/home${i}/` };
+      const calendars = await fetchCalendars({ account });
+      console.log(`home ${i}: ${calendars.length} calendars`);
+      for (const calendar of calendars) {
+        const events = await fetchCalendarObjects({ calendar });
+        events.filter(({ data }) => /VEVENT/.test(data)).forEach(({ data }, j) => writeFileSync(`${i}-${j}.ics`, data));
+      }
     }
   },
   // A file of five parts.
