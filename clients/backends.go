@@ -63,7 +63,7 @@ func socketServer(r *run) http.Handler {
 		mu.Unlock()
 		switch {
 		case q.URL.Query().Get("sid") == "":
-			_, _ = fmt.Fprintf(w, `0{"sid":%q,"upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}`, id) // as above
+			_, _ = fmt.Fprintf(w, `0{"sid":%q,"upgrades":[],"pingInterval":25000,"pingTimeout":20000,"maxPayload":1000000}`, id) // it may have left
 		case packets == nil:
 			answerJSON(w, http.StatusBadRequest, map[string]any{"code": 1, "message": "Session ID unknown"})
 		case q.Method == http.MethodPost:
@@ -80,11 +80,11 @@ func socketServer(r *run) http.Handler {
 					r.arrived.add(packet)
 				}
 			}
-			_, _ = io.WriteString(w, "ok") // as above
+			_, _ = io.WriteString(w, "ok") // it may have left
 		default:
 			select {
 			case packet := <-packets:
-				_, _ = io.WriteString(w, packet) // as above
+				_, _ = io.WriteString(w, packet) // it may have left
 			case <-q.Context().Done():
 			}
 		}
@@ -125,7 +125,8 @@ func couchServer(r *run) http.Handler {
 			answerJSON(w, http.StatusCreated, []any{}) // without new_edits it names documents that were not stored
 		case strings.Contains(path, "/_local/") && q.Method == http.MethodPut:
 			checkpoints[path] = json.RawMessage(body)
-			answerJSON(w, http.StatusCreated, map[string]any{"ok": true, "id": path[strings.Index(path, "_local/"):], "rev": "0-1"})
+			_, id, _ := strings.Cut(path, "/_local/")
+			answerJSON(w, http.StatusCreated, map[string]any{"ok": true, "id": "_local/" + id, "rev": "0-1"})
 		case strings.Contains(path, "/_local/") && known:
 			answerJSON(w, http.StatusOK, checkpoint)
 		case strings.Contains(path, "/_local/"):
@@ -146,17 +147,17 @@ func calendarServer(*run) http.Handler {
 		_ = readAll(q)
 		w.Header().Set("Content-Type", "application/xml; charset=utf-8")
 		w.WriteHeader(http.StatusMultiStatus)
-		_, _ = io.WriteString(w, `<?xml version="1.0"?><d:multistatus xmlns:d="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav">`) // as above
+		_, _ = io.WriteString(w, `<?xml version="1.0"?><d:multistatus xmlns:d="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav">`) // it may have left
 		const item = `<d:response><d:href>%s</d:href><d:propstat><d:status>HTTP/1.1 200 OK</d:status><d:prop>%s</d:prop></d:propstat>` +
 			`</d:response>`
 		if q.Method != "REPORT" {
-			_, _ = fmt.Fprintf(w, item, q.URL.Path+"calendar/", `<d:resourcetype><d:collection/><c:calendar/></d:resourcetype>`) // as above
+			_, _ = fmt.Fprintf(w, item, q.URL.Path+"calendar/", `<d:resourcetype><d:collection/><c:calendar/></d:resourcetype>`) // it may have left
 		}
 		for i := 0; i < eventsEach && q.Method == "REPORT"; i++ {
 			_, _ = fmt.Fprintf(w, item, fmt.Sprintf("%s%d.ics", q.URL.Path, i), `<d:getetag>"1"</d:getetag>`+
-				"<c:calendar-data>BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VEVENT\nEND:VCALENDAR</c:calendar-data>") // as above
+				"<c:calendar-data>BEGIN:VCALENDAR\nBEGIN:VEVENT\nEND:VEVENT\nEND:VCALENDAR</c:calendar-data>") // it may have left
 		}
-		_, _ = io.WriteString(w, "</d:multistatus>") // as above
+		_, _ = io.WriteString(w, "</d:multistatus>") // it may have left
 	})
 }
 
