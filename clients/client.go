@@ -51,15 +51,16 @@ type outcome struct {
 // run is a client at its job. Each has folders, a backend and a Caddy of its own.
 type run struct {
 	*client
-	ctx    context.Context
-	root   string // the repository
-	built  string // folder of the programs, packages and SDKs that the runner has installed
-	folder string // home and working directory of the client
-	served string // folder that the backend serves
-	url    string // of the limited site, without a slash at the end
-	direct string // of the backend
-	output bytes.Buffer
-	err    error // the job could not be prepared
+	ctx     context.Context
+	root    string   // the repository
+	built   string   // folder of the programs, packages and SDKs that the runner has installed
+	folder  string   // home and working directory of the client
+	served  string   // folder that the backend serves
+	url     string   // of the limited site, without a slash at the end
+	direct  string   // of the backend
+	arrived arrivals // what the backend has got
+	output  bytes.Buffer
+	err     error // the job could not be prepared
 }
 
 // host returns the address of the limited site.

@@ -75,17 +75,28 @@ func callJob(words ...string) func(r *run) outcome {
 	}
 }
 
-// nodeSDK is a client of node/.
-func nodeSDK(name, pack string) *client {
+// nodeClient is a client of node/, without a job.
+func nodeClient(pack string) *client {
 	file := "node/node_modules/" + pack + "/package.json"
-	c := &client{name: pack + " (node)", program: "node " + file, install: "(npm)", backend: api}
-	c.version = []string{"node", "-p", `require("{built}/` + file + `").version`}
-	c.job = func(r *run) outcome {
-		for _, file := range []string{"run.mjs", "sdks.mjs"} { // beside the packages, where node looks for them
-			r.must("cp", filepath.Join(r.root, "clients", "node", file), filepath.Join(r.built, "node", file))
-		}
-		return callJob("node", filepath.Join(r.built, "node", "run.mjs"), name)(r)
+	return &client{
+		name: pack + " (node)", program: "node " + file, install: "(npm)",
+		version: []string{"node", "-p", `require("{built}/` + file + `").version`},
 	}
+}
+
+// node returns the words that run a program of node/ with these arguments. It is put beside the packages, where node looks for them.
+func (r *run) node(words ...string) []string {
+	for _, file := range []string{"run.mjs", "sdks.mjs", "senders.mjs"} {
+		r.must("cp", filepath.Join(r.root, "clients", "node", file), filepath.Join(r.built, "node", file))
+	}
+	return append([]string{"node", filepath.Join(r.built, "node", words[0])}, words[1:]...)
+}
+
+// nodeSDK is a client of node/ that calls an API.
+func nodeSDK(name, pack string) *client {
+	c := nodeClient(pack)
+	c.backend = api
+	c.job = func(r *run) outcome { return callJob(r.node("run.mjs", name)...)(r) }
 	return c
 }
 
