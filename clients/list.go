@@ -4,7 +4,8 @@ import "slices"
 
 // list returns all clients, in the order of the table.
 func list() []*client {
-	refused := slices.Concat(transfers(), packages(), images(), gits(), stores(), acmes(), losses(), media(), pages(), sdks(), mcpSDKs(), senders())
+	refused := slices.Concat(transfers(), packages(), images(), gits(), stores(), acmes(), losses(), media(), pages(), sdks(), mcpSDKs(),
+		senders())
 	return append(refused, delayed(refused, "wget2 -r", "apt", "go mod", "git clone", "rclone sync, http", "ffmpeg, HLS",
 		"httrack", "git-annex fsck --from web", "collectd write_http", "apt-mirror", "approx")...)
 }

@@ -12,14 +12,15 @@ import (
 
 // clientTests play the Caddyfiles of docs/clients.md with the requests that its clients send, by heading.
 var clientTests = map[string]func(*testing.T, recipeEnv){
-	"Forms":              clientForms,
-	"Images":             clientImages,
-	"Git":                clientGit,
-	"Object storage":     clientObjects,
-	"Pages and browsers": clientPrefetches,
-	"Resumable uploads":  clientUploads,
-	"Monitoring":         clientSamples,
-	"ACME":               clientOrders,
+	"Forms":                    clientForms,
+	"Images":                   clientImages,
+	"Git":                      clientGit,
+	"Object storage":           clientObjects,
+	"Pages and browsers":       clientPrefetches,
+	"Resumable uploads":        clientUploads,
+	"Sessions and replication": clientSessions,
+	"Monitoring":               clientSamples,
+	"ACME":                     clientOrders,
 }
 
 func TestClients(t *testing.T) {
@@ -68,6 +69,24 @@ func clientUploads(t *testing.T, e recipeEnv) {
 	}
 	assert.ErrorIf(t, refused == 0 || refused > 19, "%d of 40 parts were refused", refused)
 	e.Send(t, http.MethodHead, e.URL+"/files/1", "", tus).Want(t, http.StatusOK, "")
+}
+
+// clientSessions begins sessions until one is refused, while those that go on are free, and replicates until that is refused as
+// CouchDB says so.
+func clientSessions(t *testing.T, e recipeEnv) {
+	e.spend(t, 60, 60*minutely, "/socket.io/?EIO=4&transport=polling&t=1")
+	for range 3 {
+		e.Get(t, "/socket.io/?EIO=4&transport=polling&sid=abc").WantFree(t)
+		e.Send(t, http.MethodPost, e.URL+"/socket.io/?EIO=4&transport=polling&sid=abc", "42[]").WantFree(t)
+	}
+	e.spend(t, 600, 600*minutely, "/db/_changes")
+	const json = "Accept: application/json"
+	refused := e.Get(t, "/db/_changes?since=0", json)
+	caddytest.CheckRefusal(t, refused, http.StatusTooManyRequests)
+	assert.ErrorIf(t, !strings.HasPrefix(refused.Body, `{"error":"rate_limit_exceeded","reason":"Too many requests. Try again in `), "got %v", refused)
+	for _, path := range []string{"/db/", "/db/_local/1", "/db/_bulk_get"} {
+		e.Get(t, path, json).WantFree(t)
+	}
 }
 
 // clientForms is refused as each client, whatever the error route says.
