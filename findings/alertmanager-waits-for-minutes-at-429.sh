@@ -15,6 +15,17 @@ trap 'kill ${programs:-} 2>/dev/null || true; wait; rm -rf "$folder"' EXIT
 cd "$folder"
 apt-get -qq -o APT::Sandbox::User=root download "prometheus-alertmanager${1:+=$1}"
 dpkg -x prometheus-alertmanager_*.deb package
+# Debian's program reads its templates from where the package is installed: here a path as long leads to this folder.
+python3 - package/usr/bin/prometheus-alertmanager <<'END'
+import sys
+
+path = b'/usr/share/prometheus/alertmanager'
+with open(sys.argv[1], 'rb') as program:
+    text = program.read()
+with open(sys.argv[1], 'wb') as program:
+    program.write(text.replace(path, b'.'.ljust(len(path), b'/')))
+END
+cp package/usr/share/prometheus/alertmanager/*.tmpl .
 package/usr/bin/prometheus-alertmanager --version 2>&1 | sed -n 1p
 cat >webhook.py <<'END'
 import http.server
@@ -54,7 +65,7 @@ for status in 429 503; do
 	package/usr/bin/prometheus-alertmanager --config.file="$status.yml" --storage.path="$folder/$status.data" \
 		--web.listen-address="127.0.0.1:$port" --cluster.listen-address= >"$status.log" 2>&1 &
 	programs+=" $!"
-	curl -s --retry 50 --retry-connrefused --retry-delay 1 "http://127.0.0.1:$port/api/v2/alerts" \
+	curl -sf --retry 120 --retry-connrefused --retry-delay 1 "http://127.0.0.1:$port/api/v2/alerts" \
 		-H 'Content-Type: application/json' -d '[{"labels":{"alertname":"finding"}}]'
 done
 until [ "$(cat 429 503 | wc -l)" = 4 ]; do sleep 0.1; done

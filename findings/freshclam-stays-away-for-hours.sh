@@ -17,7 +17,8 @@ apt-get -qq -o APT::Sandbox::User=root download "clamav-freshclam${1:+=$1}" "lib
 for package in *.deb; do dpkg -x "$package" package; done
 LD_LIBRARY_PATH=$folder/$(dirname "$(find package -name 'libclamav.so.12' | head -1)")
 export LD_LIBRARY_PATH
-package/usr/bin/freshclam --version
+echo 'DatabaseMirror 127.0.0.1' >version.conf
+package/usr/bin/freshclam --config-file=version.conf --version
 cat >refuse.py <<'END'
 import http.server
 import sys

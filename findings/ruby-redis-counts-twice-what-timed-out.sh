@@ -18,7 +18,8 @@ for package in *.deb; do dpkg -x "$package" packages; done
 usr=$folder/packages/usr
 machine=$(basename "$(dirname "$usr"/lib/*/ruby)")
 export LD_LIBRARY_PATH="$usr/lib/$machine"
-export RUBYLIB="$usr/lib/ruby/vendor_ruby:$usr/lib/$machine/ruby/vendor_ruby/3.1.0:$usr/lib/ruby/3.1.0:$usr/lib/$machine/ruby/3.1.0"
+gem=$(echo "$usr"/share/rubygems-integration/all/gems/redis-*/lib)
+export RUBYLIB="$gem:$usr/lib/ruby/vendor_ruby:$usr/lib/$machine/ruby/vendor_ruby/3.1.0:$usr/lib/ruby/3.1.0:$usr/lib/$machine/ruby/3.1.0"
 cat >count.rb <<'END'
 require "redis"
 require "socket"

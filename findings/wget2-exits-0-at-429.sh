@@ -13,7 +13,7 @@ trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$folder"' EXIT
 cd "$folder"
 apt-get -qq -o APT::Sandbox::User=root download "wget2${1:+=$1}" "libwget0${1:+=$1}" libgpgme11 libassuan0
 for package in *.deb; do dpkg -x "$package" package; done
-LD_LIBRARY_PATH=$(echo package/usr/lib/*-linux-*)
+LD_LIBRARY_PATH=package/usr/lib:$(echo package/usr/lib/*-linux-*)
 export LD_LIBRARY_PATH
 package/usr/bin/wget2 --version | sed -n 1p
 cat >stub.py <<'END'

@@ -80,6 +80,9 @@ func recipeBatchedLogIn(t *testing.T, e recipeEnv) {
 	post("/trpc/login", http.StatusTooManyRequests)
 	post("/trpc/login?batch=1", http.StatusTooManyRequests)
 	e.Send(t, http.MethodPost, e.URL+"/trpc/track", "{}").WantFree(t)
+	before := len(e.backend.seen())
+	post("/1234/login", http.StatusOK) // of Caddy, which has nothing there
+	assert.Equal(t, len(e.backend.seen()), before, "requests at the backend")
 }
 
 // recipeWordPress tries passwords by form, however PHP takes its path, and by the other doors.

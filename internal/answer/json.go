@@ -15,8 +15,9 @@ var (
 // and wait for 429 alone.
 var registry = Form{contentType: "application/json", status: statusOfCause, append: appendDocument}
 
-// couchDB is the form of CouchDB's API ("JSON Basics"): the error is a text. PouchDB's replication waits and goes on by it, and
-// ends with the program at an object in its place.
+// couchDB is the form of CouchDB's API ("JSON Basics"): the error is a text. PouchDB's replication fails by it, or waits and goes on,
+// and ends with the program at an object in its place. What it asks for the database itself, GET /db/, shows no one that it is for
+// CouchDB.
 var couchDB = Form{contentType: "application/json", append: appendReason}
 
 // appendReason appends an error of CouchDB.

@@ -131,8 +131,11 @@ var replicated = []string{"/_changes", "/_revs_diff", "/_bulk_docs", "/_bulk_get
 // isOfCouchDB reports whether a request that prefers JSON is one of a replication.
 func isOfCouchDB(q Request) bool {
 	path := q.URL.Path
-	return len(path) <= maxHeaderLen && (strings.Contains(path, "/_local/") ||
-		slices.ContainsFunc(replicated, func(last string) bool { return strings.HasSuffix(path, last) }))
+	if len(path) > maxHeaderLen {
+		return false
+	}
+	folder := path[:max(0, strings.LastIndexByte(path, '/'))]
+	return strings.HasSuffix(folder, "/_local") || slices.ContainsFunc(replicated, func(last string) bool { return strings.HasSuffix(path, last) })
 }
 
 // isEventSource reports whether a request is that of a browser's EventSource, which is closed for ever by any answer but

@@ -201,6 +201,7 @@ var clients = []struct {
 	{"PouchDB's changes", &couchDB, []string{"GET /db/_changes?since=0&limit=5", "Accept: application/json"}},
 	{"PouchDB's checkpoint", &couchDB, []string{"PUT /db/_local/id", "Accept: application/json", isJSONBody}},
 	{"PouchDB's documents", &couchDB, []string{"POST /couch/db/_bulk_docs", "Accept: application/json", isJSONBody}},
+	{"Elasticsearch's node", &document, []string{"GET /_nodes/_local/http/stats", "Accept: application/json"}},
 	{"a page of that name", &text, []string{"GET /db/_changes", "Accept: text/html"}},
 	{"EventSource", &eventStream, []string{
 		"GET /events",

@@ -74,7 +74,7 @@ const (
 	ReasonCookieByte  // a cookie has a byte that some cut at or drop
 	ReasonFragment    // a parameter has a "#", at which some end the query
 	ReasonParameters  // the query has more than 10,000 parameters
-	ReasonPath        // the path does not begin with a slash
+	ReasonPath        // the path does not begin with a slash, or servers that decode it again see another one
 	ReasonHost        // the host has a character that no name has
 
 	reasons // how many there are
@@ -188,7 +188,7 @@ var reasonTexts = [reasons]string{
 	ReasonCookieByte:    "the cookie has a character at which some cut it",
 	ReasonFragment:      "the parameter has a #, at which some end the query",
 	ReasonParameters:    "the query has more than 10,000 parameters",
-	ReasonPath:          "the path does not begin with a slash",
+	ReasonPath:          "the path does not begin with a slash, or servers that decode it again see another one",
 	ReasonHost:          "the host has a character that no name has",
 }
 

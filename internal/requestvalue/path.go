@@ -2,7 +2,7 @@ package requestvalue
 
 import (
 	"bytes"
-	"encoding/hex"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -12,7 +12,8 @@ import (
 // Path returns the value of a path that is percent-decoded once, as routers compare paths: letters in one case, without
 // empty and "." segments, parameters behind ";", a slash at the end, the script of a front controller and what follows
 // another script of PHP, without what stands for the data of a page, and without an extension. ".." resolves as in RFC 3986. Escapes
-// that are left are decoded, too, as Astro does: up to ten times, else the path is unreadable. The value of a value is itself.
+// that are left are decoded, too, as Astro does. The path is unreadable if ten times are not enough, and where a server that ends it at
+// a script or a parameter first has another value. The value of a value is itself.
 //
 // An extension is what follows the one dot of the last segment, for Rails takes /login.json for /login. A segment with
 // several dots stays: JWTs, addresses and versions are no names with an extension. A path with a control character, or that
@@ -25,19 +26,40 @@ func Path(path string) bodyvalue.Value {
 		return bodyvalue.Read(path)
 	}
 	var space [128]byte // of most paths
-	path, ok := decodedAgain(path)
-	if !ok {
-		return bodyvalue.Unreadable(bodyvalue.ReasonPath)
+	value, reason := appendValue(space[:0], path)
+	for n := 0; reason == bodyvalue.ReasonNone; n++ {
+		// Where a server ends a path at a script or a parameter before it decodes, and another one decodes first, they see two paths.
+		decoded, found := unescaped(path)
+		if !found {
+			return bodyvalue.Read(string(value))
+		}
+		if n == maxDecodings {
+			return bodyvalue.Unreadable(bodyvalue.ReasonPath)
+		}
+		var ofDecoded, again []byte
+		if ofDecoded, reason = appendValue(nil, decoded); reason != bodyvalue.ReasonNone {
+			break
+		}
+		once, _ := unescaped(string(value))
+		if again, reason = appendValue(nil, once); reason == bodyvalue.ReasonNone && !bytes.Equal(again, ofDecoded) {
+			reason = bodyvalue.ReasonPath
+		}
+		path, value = decoded, ofDecoded
 	}
-	folded, reason := appendSegments(space[:0], path)
-	if reason != bodyvalue.ReasonNone {
-		return bodyvalue.Unreadable(reason)
+	return bodyvalue.Unreadable(reason)
+}
+
+// appendValue appends what a path is compared as, by a router that decodes it no more.
+func appendValue(to []byte, path string) ([]byte, bodyvalue.UnreadableReason) {
+	folded, reason := appendSegments(to, path)
+	for before := -1; before != len(folded); {
+		before = len(folded)
+		folded = dropScripts(cutData(folded)) // a script may stand behind data, and data behind a script
 	}
-	folded = cutExtension(dropScripts(cutData(folded)))
-	if len(folded) == 0 {
-		return bodyvalue.Read("/")
+	if folded = cutExtension(folded); len(folded) == 0 {
+		folded = append(folded, '/')
 	}
-	return bodyvalue.Read(string(folded))
+	return folded, reason
 }
 
 // plainPath are the bytes of a path that no router changes.
@@ -62,8 +84,8 @@ func isPlainPath(path string) bool {
 		}
 		dots = dots || c == '.'
 	}
-	return !dots || !strings.Contains(path, "/.") && !strings.Contains(path, ".php") && !strings.HasSuffix(path, ".data") &&
-		!strings.HasSuffix(path, "/__data.json")
+	return !dots || !strings.Contains(path, "/.") && !strings.Contains(path, ".php") && !strings.HasSuffix(path, "data") &&
+		!strings.HasSuffix(path, "data.json")
 }
 
 // appendSegments appends the segments of a path, each behind a slash, as they are compared.
@@ -137,80 +159,89 @@ func cutExtension(path []byte) []byte {
 }
 
 // PathForms returns the other forms in which a router may see a path, for matchers: without what [Path] drops, but with
-// extensions; the second one also without the scripts of front controllers. Bytes that [Path] cannot read are dropped, as by
-// the regular expressions of FastAPI and Dancer, which take /login%0a for /login. ok is false where a router sees the path in
-// no other form, or in none.
-func PathForms(path string) (form, withoutScripts string, ok bool) {
+// extensions; with and without the scripts of front controllers; and each of these as a server sees it that decodes the path once
+// more, or up to ten times, since one may end the path at a script or a parameter before another decodes. Bytes that [Path] cannot read
+// are dropped, as by the regular expressions of FastAPI and Dancer, which take /login%0a for /login. It returns none where a router
+// sees the path in no other form, or in none.
+func PathForms(path string) (forms []string) {
 	if isPlainPath(path) {
-		return "", "", false
+		return nil
 	}
-	if path, ok = decodedAgain(path); !ok {
-		return "", "", false
+	for n, found := 0, true; found && n <= maxDecodings; n++ { // a server may decode as often as it likes
+		readable := readablePath(path)
+		if readable == "" || readable[0] != '/' {
+			break
+		}
+		for _, end := range [](func([]byte) []byte){endAtScript, dropScripts} {
+			folded, _ := appendSegments(make([]byte, 0, len(readable)), readable)
+			if form := rooted(end(cutData(folded))); !slices.Contains(forms, form) {
+				forms = append(forms, form)
+			}
+		}
+		path, found = unescaped(path)
 	}
-	if path = readablePath(path); path == "" {
-		return "", "", false
-	}
-	folded, reason := appendSegments(make([]byte, 0, len(path)), path)
-	if reason != bodyvalue.ReasonNone {
-		return "", "", false
-	}
-	form = rooted(endAtScript(cutData(folded)))
-	folded, _ = appendSegments(folded[:0], path)
-	return form, rooted(dropScripts(cutData(folded))), true
+	return forms
 }
 
 // maxDecodings is how often a path is decoded again, as often as by Astro, which decodes until nothing is left.
 const maxDecodings = 10
 
-// decodedAgain returns a path without escapes. A percent sign without two hexadecimal digits stands for itself. It is false if more
-// decodings are needed.
-func decodedAgain(path string) (decoded string, ok bool) {
-	for range maxDecodings {
-		if strings.IndexByte(path, '%') < 0 {
-			return path, true
-		}
-		decoded, found := unescaped(path)
-		if !found {
-			return path, true
-		}
-		path = decoded
-	}
-	_, found := unescaped(path)
-	return path, !found
-}
-
-// unescaped returns a text with each escape decoded once, and whether it has one.
+// unescaped returns a text with each escape decoded once, and whether it has one. A percent sign without two hexadecimal digits
+// stands for itself.
 func unescaped(text string) (decoded string, found bool) {
-	var b strings.Builder
-	for {
-		before, behind, isPercent := strings.Cut(text, "%")
-		b.WriteString(before)
-		if !isPercent {
-			return b.String(), found
-		}
-		text = behind
-		octet := []byte{'%'}
-		if len(behind) >= 2 {
-			if o, err := hex.DecodeString(behind[:2]); err == nil {
-				octet, text, found = o, behind[2:], true
+	i := strings.IndexByte(text, '%')
+	if i < 0 {
+		return text, false
+	}
+	octets := append(make([]byte, 0, len(text)), text[:i]...)
+	for ; i < len(text); i++ {
+		octet := text[i]
+		if octet == '%' && i+2 < len(text) {
+			if high, low := hexDigit[text[i+1]], hexDigit[text[i+2]]; high|low < noHexDigit {
+				octet, found = high<<4|low, true
+				i += 2
 			}
 		}
-		b.Write(octet)
+		octets = append(octets, octet)
 	}
+	if !found {
+		return text, false
+	}
+	return string(octets), true
 }
 
-// dataOfPage is what the clients of frameworks append to the path of a page to have its data, or run its action: SvelteKit's, and
-// three of React Router's.
-var dataOfPage = [][]byte{[]byte("/__data.json"), []byte("/_root.data"), []byte("/_.data"), []byte(".data")}
+const noHexDigit = 16
+
+// hexDigit are the values of hexadecimal digits.
+var hexDigit = func() (digits [256]byte) {
+	for c := range digits {
+		digits[c] = noHexDigit
+	}
+	for _, written := range []string{hexDigits, strings.ToUpper(hexDigits)} {
+		for value, c := range []byte(written) {
+			digits[c] = byte(value) //nolint:gosec // below 16
+		}
+	}
+	return digits
+}()
+
+// dataOfPage is what the clients of frameworks append to the path of a page to have its data, or run its action: SvelteKit's, Qwik
+// City's, and three of React Router's.
+var dataOfPage = [][]byte{[]byte("/__data.json"), []byte("/q-data.json"), []byte("/_root.data"), []byte("/_.data"), []byte(".data")}
 
 // cutData drops what stands for the data of a page.
 func cutData(path []byte) []byte {
 	for i := 0; i < len(dataOfPage); i++ {
-		if cut, found := bytes.CutSuffix(path, dataOfPage[i]); found {
+		if cut, found := bytes.CutSuffix(path, dataOfPage[i]); found && !endsInDots(cut) {
 			path, i = bytes.TrimRight(cut, "/"), -1 // what is left may end so too
 		}
 	}
 	return path
+}
+
+// endsInDots reports whether a path ends in a segment that means another one.
+func endsInDots(path []byte) bool {
+	return bytes.HasSuffix(path, []byte("/.")) || bytes.HasSuffix(path, []byte("/.."))
 }
 
 // readablePath returns a path without control characters and bytes that are no UTF-8.

@@ -60,16 +60,12 @@ func (m *pathMatcher) meetsExtension(path string) bool {
 // formsOf returns requests with the forms in which routers see a request's path; no request where all routers see the path as it is. A path
 // with a slash at its end keeps one besides, for patterns such as /api/*.
 func formsOf(r *http.Request) (forms []*http.Request) {
-	form, withoutScripts, ok := requestvalue.PathForms(r.URL.Path)
-	if !ok {
-		return nil
-	}
-	forms = append(forms, withPath(r, form))
-	if withoutScripts != form {
-		forms = append(forms, withPath(r, withoutScripts))
-	}
-	if form != "/" && endsWithSlash(r.URL.Path) {
-		forms = append(forms, withPath(r, form+"/"))
+	slash := endsWithSlash(r.URL.Path)
+	for _, form := range requestvalue.PathForms(r.URL.Path) {
+		forms = append(forms, withPath(r, form))
+		if slash && form != "/" {
+			forms = append(forms, withPath(r, form+"/"))
+		}
 	}
 	return forms
 }
