@@ -27,26 +27,25 @@ func Path(path string) bodyvalue.Value {
 	}
 	var space [128]byte // of most paths
 	value, reason := appendValue(space[:0], path)
-	for n := 0; reason == bodyvalue.ReasonNone; n++ {
+	if reason != bodyvalue.ReasonNone || strings.IndexByte(path, '%') < 0 {
+		return valueOf(string(value), reason)
+	}
+	views, isWhole := decodedViews(path)
+	if !isWhole {
+		return bodyvalue.Unreadable(bodyvalue.ReasonPath)
+	}
+	for i := 1; i < len(views); i++ {
 		// Where a server ends a path at a script or a parameter before it decodes, and another one decodes first, they see two paths.
-		decoded, found := unescaped(path)
-		if !found {
-			return bodyvalue.Read(string(value))
-		}
-		if n == maxDecodings {
-			return bodyvalue.Unreadable(bodyvalue.ReasonPath)
-		}
-		var ofDecoded, again []byte
-		if ofDecoded, reason = appendValue(nil, decoded); reason != bodyvalue.ReasonNone {
-			break
-		}
-		once, _ := unescaped(string(value))
-		if again, reason = appendValue(nil, once); reason == bodyvalue.ReasonNone && !bytes.Equal(again, ofDecoded) {
+		cut, _ := decodedAgain(string(value), views[i].decodings-views[i-1].decodings)
+		again, _ := appendValue(nil, cut)
+		if value, reason = appendValue(nil, views[i].path); reason == bodyvalue.ReasonNone && !bytes.Equal(again, value) {
 			reason = bodyvalue.ReasonPath
 		}
-		path, value = decoded, ofDecoded
+		if reason != bodyvalue.ReasonNone {
+			break
+		}
 	}
-	return bodyvalue.Unreadable(reason)
+	return valueOf(string(value), reason)
 }
 
 // appendValue appends what a path is compared as, by a router that decodes it no more.
@@ -159,18 +158,19 @@ func cutExtension(path []byte) []byte {
 }
 
 // PathForms returns the other forms in which a router may see a path, for matchers: without what [Path] drops, but with
-// extensions; with and without the scripts of front controllers; and each of these as a server sees it that decodes the path once
-// more, or up to ten times, since one may end the path at a script or a parameter before another decodes. Bytes that [Path] cannot read
-// are dropped, as by the regular expressions of FastAPI and Dancer, which take /login%0a for /login. It returns none where a router
-// sees the path in no other form, or in none.
+// extensions; with and without the scripts of front controllers; and each of these as servers see it that decode the path again,
+// since one may end it at a script or a parameter before another decodes. Bytes that [Path] cannot read are dropped, as by the
+// regular expressions of FastAPI and Dancer, which take /login%0a for /login. It returns none where a router sees the path in no other
+// form, or in none.
 func PathForms(path string) (forms []string) {
 	if isPlainPath(path) {
 		return nil
 	}
-	for n, found := 0, true; found && n <= maxDecodings; n++ { // a server may decode as often as it likes
-		readable := readablePath(path)
+	views, _ := decodedViews(path)
+	for _, view := range views {
+		readable := readablePath(view.path)
 		if readable == "" || readable[0] != '/' {
-			break
+			continue
 		}
 		for _, end := range [](func([]byte) []byte){endAtScript, dropScripts} {
 			folded, _ := appendSegments(make([]byte, 0, len(readable)), readable)
@@ -178,13 +178,43 @@ func PathForms(path string) (forms []string) {
 				forms = append(forms, form)
 			}
 		}
-		path, found = unescaped(path)
 	}
 	return forms
 }
 
 // maxDecodings is how often a path is decoded again, as often as by Astro, which decodes until nothing is left.
 const maxDecodings = 10
+
+// decodedView is a path as a server sees it that decodes it so many times more.
+type decodedView struct {
+	path      string
+	decodings int
+}
+
+// decodedViews returns a path as it is, decoded once and twice more, as by servers in a row, and until nothing is left, each if that
+// is another one. It is not whole if ten decodings leave escapes.
+func decodedViews(path string) (views []decodedView, isWhole bool) {
+	views = append(make([]decodedView, 0, 4), decodedView{path, 0})
+	for _, decodings := range []int{1, 2, maxDecodings} {
+		last := views[len(views)-1]
+		decoded, found := decodedAgain(last.path, decodings-last.decodings)
+		if !found {
+			return views, true
+		}
+		views = append(views, decodedView{decoded, decodings})
+	}
+	_, found := unescaped(views[len(views)-1].path)
+	return views, !found
+}
+
+// decodedAgain returns a text that is decoded so many times, or until nothing is left, and whether it has an escape.
+func decodedAgain(text string, times int) (decoded string, found bool) {
+	decoded, found = unescaped(text)
+	for more := found; more && times > 1; times-- {
+		decoded, more = unescaped(decoded)
+	}
+	return decoded, found
+}
 
 // unescaped returns a text with each escape decoded once, and whether it has one. A percent sign without two hexadecimal digits
 // stands for itself.

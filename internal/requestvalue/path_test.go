@@ -1,11 +1,13 @@
 package requestvalue
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
+	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/bodyvalue"
 )
 
 func TestPath(t *testing.T) {
@@ -121,5 +123,29 @@ func TestURI(t *testing.T) {
 		{"/A/b.js", "X=1", "/a/b?X=1"}, {"/a", "", "/a"}, {"/a?b", "", "/a%3fb"}, {"/a?b", "c?d", "/a%3fb?c?d"},
 	} {
 		assert.Equal(t, URI(test[0], test[1]).Text(), test[2], "of the path %q and the query %q", test[0], test[1])
+	}
+}
+
+// pathPieces are what decodings, scripts, parameters and data are made of.
+var pathPieces = []string{
+	"/", "/", "/a", "/index.php", "/b.php", ".data", "/__data.json", "/_.data", "/..", "/.", ";", ";x", ".", ".json",
+	"%", "%25", "25", "2e", "2f", "3b", "61", "E",
+}
+
+// TestPath_twice has made paths: the value of a value is itself.
+func TestPath_twice(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range assert.Rounds(100_000, 5_000_000) {
+		path := "/"
+		for range random.IntN(9) {
+			path += pathPieces[random.IntN(len(pathPieces))]
+		}
+		once := Path(path)
+		if once.Kind() != bodyvalue.KindText {
+			continue
+		}
+		twice := Path(once.Text())
+		assert.FatalIf(t, twice != once, "%q is %q, and that is %q", path, once.Text(), twice.Text())
 	}
 }
