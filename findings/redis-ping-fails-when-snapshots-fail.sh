@@ -11,7 +11,7 @@
 # Use: redis-ping-fails-when-snapshots-fail.sh [version of the Debian package]. Needs apt-get and dpkg.
 set -euo pipefail
 folder=$(mktemp -d)
-trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$folder"' EXIT
+trap 'kill -KILL "${server:-}" 2>/dev/null || true; rm -rf "$folder"' EXIT # it does not end by TERM while a snapshot fails
 cd "$folder"
 apt-get -qq -o APT::Sandbox::User=root download "redis-server${1:+=$1}" "redis-tools${1:+=$1}" libjemalloc2 liblzf1 liblua5.1-0 lua-bitop lua-cjson libatomic1
 for package in *.deb; do dpkg -x "$package" package; done
