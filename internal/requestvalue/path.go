@@ -70,7 +70,7 @@ var plainPath = func() (t [256]bool) {
 }()
 
 // isPlainPath reports whether no router takes a path for another one, but for the dots in its segments: its bytes are plain,
-// and no segment is empty, is ".", ".." or a script of PHP.
+// no segment is empty, is ".", ".." or a script of PHP, and the end is none of [dataOfPage].
 func isPlainPath(path string) bool {
 	if len(path) < 2 || path[0] != '/' || path[len(path)-1] == '/' {
 		return path == "/"
@@ -172,9 +172,10 @@ func PathForms(path string) (forms []string) {
 		if readable == "" || readable[0] != '/' {
 			continue
 		}
-		for _, end := range [](func([]byte) []byte){endAtScript, dropScripts} {
-			folded, _ := appendSegments(make([]byte, 0, len(readable)), readable)
-			if form := rooted(end(cutData(folded))); !slices.Contains(forms, form) {
+		folded, _ := appendSegments(make([]byte, 0, len(readable)), readable)
+		folded = cutData(folded)
+		for _, form := range []string{rooted(endAtScript(folded)), rooted(dropScripts(folded))} { // the second one moves bytes
+			if !slices.Contains(forms, form) {
 				forms = append(forms, form)
 			}
 		}
