@@ -7,11 +7,16 @@ import (
 
 // sender is a client of node/ whose job is in senders.mjs, and whose backend counts so many things that arrive.
 func sender(job, pack string, backend func(r *run) http.Handler, want int, things string) *client {
+	return nodeJob(job, pack, backend, func(r *run, exit int) outcome { return counted(exit, r.arrived.count(), want, things) })
+}
+
+// nodeJob is a client of node/ whose job is in senders.mjs. A function says what has come of it.
+func nodeJob(job, pack string, backend func(r *run) http.Handler, outcomeOf func(r *run, exit int) outcome) *client {
 	c := nodeClient(pack)
 	c.backend = backend
 	c.job = func(r *run) outcome {
 		exit := r.command(append(r.node("senders.mjs", job), r.url)...)
-		o := counted(exit, r.arrived.count(), want, things)
+		o := outcomeOf(r, exit)
 		o.sleeps = exit < 0
 		return o
 	}
@@ -33,13 +38,9 @@ func senders() []*client {
 		"reads no Retry-After: tries after 0, 1, 3, 5 s"))
 	free.matcher = "not method HEAD"
 	calendars := func() *client {
-		c := nodeClient("tsdav")
-		c.backend = calendarServer
-		c.job = func(r *run) outcome {
-			exit := r.command(append(r.node("senders.mjs", "calendars"), r.url)...)
+		return nodeJob("calendars", "tsdav", calendarServer, func(r *run, exit int) outcome {
 			return counted(exit, r.found("*.ics"), 3*eventsEach, "events")
-		}
-		return c
+		})
 	}
 	reports := with(calendars(), named(", no limit for PROPFIND", "2 3s", ""))
 	reports.matcher = "not method PROPFIND"
