@@ -213,7 +213,7 @@ func TestDenial_cachedHeaders(t *testing.T) {
 		{"denied redis", `"small";r=0;t=T, "large";r=98;t=T`},
 		{"denied deny_cache", `"small";r=0;t=T`},
 	} {
-		a := n.Get(t, "/")
+		a := n.GetUntil(t, "/", want.body)
 		a.Want(t, 0, want.body, `RateLimit-Policy: "small";q=2;w=86400, "large";q=100;w=86400`)
 		fields := regexp.MustCompile(`t=\d+`).ReplaceAllString(a.Header.Get("RateLimit"), "t=T")
 		assert.Equal(t, fields, want.fields, "RateLimit")

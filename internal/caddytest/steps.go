@@ -2,6 +2,7 @@ package caddytest
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,6 +57,17 @@ func (n *Node) Spend(t testing.TB, path, source string, limit int64, headers ...
 	}
 	a := CheckRefusal(t, n.Get(t, path, headers...), http.StatusTooManyRequests)
 	CheckQuota(t, a, limit, 0)
+	return a
+}
+
+// GetUntil sends requests until a body has a text, and returns the response that has it: on a busy machine a denial may have
+// left the deny cache when the next request comes.
+func (n *Node) GetUntil(t testing.TB, path, text string, headers ...string) (a Response) {
+	t.Helper()
+	assert.Retry(t, path+" is answered with "+text, func() (again bool, seen any) {
+		a = n.Get(t, path, headers...)
+		return !strings.Contains(a.Body, text), a
+	})
 	return a
 }
 

@@ -38,13 +38,13 @@ func TestFailover_ban(t *testing.T) {
 	plain := storetest.NewPolicy(t, limiter.Settings{Name: "plain", Algorithm: limiter.FixedWindow, Limit: 1, Window: 30 * 24 * time.Hour})
 	one, kept := []*limiter.Policy{after(1)}, storetest.HourBan(t, "kept", 1)
 	override := []*limiter.Policy{after(1), raised(t, after(1))}
-	short, cached, longest := Behavior{DenyAge: 100 * time.Millisecond}, Behavior{DenyAge: time.Second}, Behavior{DenyAge: MaxDenyAge}
+	short, cached := Behavior{DenyAge: 100 * time.Millisecond}, Behavior{DenyAge: MaxDenyAge}
 	const twice, reset = "take 1 take 1 ", "take 1 take 1 bans 1 banned 1 reset 1 take 1 left 1 listed 0 reset 1 take 1 take 1 bans 1 banned 1 resetall 2 take 1 left 1 listed 0"
 	const all = `of 0 key b take 1 take 1 denied 1 bans 1 key a take 1 take 1 denied 1 bans 1 key counted take 1 take 1 denied 1 of 1 key a take 1 take 1 bans 1 ` +
 		`unbanall "" 0 unbanall * 0 unbanall b* 0 unbanall ban? 0 unbanall bans 2 of 0 denied 1 key counted denied 1 of 1 key a banned 1`
 	playScenes(t, []*scene{
 		// Each denial counts, though the cache repeats denials. Redis is not asked again about who is banned.
-		{name: "flood", policies: []*limiter.Policy{after(3)}, options: cached, steps: "a take 1 by redis take 1 by redis denied 1 by redis denied 1 by redis bans 1 by redis " +
+		{name: "flood", policies: []*limiter.Policy{after(3)}, options: cached, recalls: true, steps: "a take 1 by redis take 1 by redis denied 1 by redis denied 1 by redis bans 1 by redis " +
 			strings.Repeat("banned 1 by deny_cache ", 100) + "unban denied 1 by redis"},
 		{name: "another policy denies", policies: []*limiter.Policy{plain, after(3)}, options: cached, steps: "a take 1 others 1 of 1 take 1 denied 1 of 01 denied 1 bans 1 banned 1"},
 		{name: "another node takes the rest", policies: []*limiter.Policy{plain, after(3)}, options: short, steps: "a take 1 " +
@@ -55,10 +55,10 @@ func TestFailover_ban(t *testing.T) {
 		{name: "a full Redis", policies: one, steps: "a " + twice + "full denied 1 by redis roomy bans 1"},
 		{name: "reset on Redis", policies: one, options: cached, steps: "a " + reset},
 		{name: "reset in process", policies: one, options: cached, steps: "m " + reset},
-		{name: "all of a policy on Redis", policies: []*limiter.Policy{after(2), kept}, options: longest, steps: "a " + all},
-		{name: "all of a policy in process", policies: []*limiter.Policy{after(2), kept}, options: longest, steps: "m " + all},
+		{name: "all of a policy on Redis", policies: []*limiter.Policy{after(2), kept}, options: cached, steps: "a " + all},
+		{name: "all of a policy in process", policies: []*limiter.Policy{after(2), kept}, options: cached, steps: "m " + all},
 		{name: "a Redis whose clock is behind", policies: one, ahead: -2 * time.Hour, steps: "a " + twice + "bans 1 key a " + twice + "bans 1 key b " + twice + "bans 1 b listed 3 c unban d unbanall bans 2"},
-		{name: "another node lifts it", policies: override, options: longest, steps: "a of 0 " + twice + "bans 1 banned 1 b of 1 banned 1 a of 0 unban b of 1 until take 1 redis kill take 1 by fallback"},
+		{name: "another node lifts it", policies: override, options: cached, steps: "a of 0 " + twice + "bans 1 banned 1 b of 1 banned 1 a of 0 unban b of 1 until take 1 redis kill take 1 by fallback"},
 		// Redis does not know of the ban of an outage. The next outage does not bring it back.
 		{name: "of an outage", policies: override, options: Behavior{DenyAge: MaxDenyAge, ForgiveOutages: true}, steps: "a of 0 kill " + twice + "bans 1 banned 1 start until take 1 redis listed 0 kill of 1 take 1 by fallback of 0 offenses 1"},
 	})

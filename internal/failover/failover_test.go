@@ -26,9 +26,10 @@ func TestFailover_Decide(t *testing.T) {
 	scenes := []*scene{
 		{name: "outage", policies: day(5), steps: "a take 1 by redis left 4 kill take 1 by fallback take 1 by fallback take 1 by fallback take 1 by fallback " +
 			"denied 1 by fallback denied 1 by fallback open 1 closed 1 reports outage:refused start until any 1 redis reports outage:refused,recovery"},
-		// Each weight is sent once, and a reset elsewhere is felt.
-		{name: "deny cache", policies: day(2), options: Behavior{DenyAge: time.Second}, steps: "a take 1 by redis denied 2 by redis denied 2 by deny_cache take 1 by redis denied 1 by redis never 3 by redis denied 1 by deny_cache never 3 by deny_cache " +
-			"reset 1 take 1 by redis key unknown reset 0 key k denied 2 by redis denied 2 by deny_cache b reset 1 a until take 2 redis"},
+		// Each weight is sent once.
+		{name: "deny cache", policies: day(2), options: Behavior{DenyAge: MaxDenyAge}, recalls: true, steps: "a take 1 by redis denied 2 by redis denied 2 by deny_cache take 1 by redis denied 1 by redis never 3 by redis denied 1 by deny_cache " +
+			"never 3 by deny_cache reset 1 take 1 by redis key unknown reset 0 key k denied 2 by redis denied 2 by deny_cache"},
+		{name: "a reset elsewhere", policies: day(2), options: Behavior{DenyAge: 100 * time.Millisecond}, steps: "a take 1 until denied 2 deny_cache b reset 1 a until take 2 redis"},
 	}
 	for _, algorithm := range limiter.Algorithms() {
 		p := storetest.DayPolicy(t, "whole", algorithm, 10)

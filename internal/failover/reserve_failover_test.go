@@ -26,7 +26,7 @@ func TestFailover_reserve(t *testing.T) {
 			return &scene{name: fmt.Sprint("outage by ", algorithm, fraction), policies: large, options: Behavior{LocalFraction: fraction, ForgiveOutages: true}, steps: "a reserve 10 take 4 left 6 away " +
 				strings.Repeat("take 1 ", lesser) + "withheld 1 reserve 0 " + strings.Repeat("take 1 ", others) + "denied 1"}
 		}
-		scenes = append(scenes, outage(1, 6, 10), outage(0.5, 3, 5), &scene{name: "deny cache by " + algorithm, policies: small, options: Behavior{DenyAge: time.Second},
+		scenes = append(scenes, outage(1, 6, 10), outage(0.5, 3, 5), &scene{name: "deny cache by " + algorithm, policies: small, options: Behavior{DenyAge: MaxDenyAge}, recalls: true,
 			steps: "a reserve 2 take 3 withheld 1 by redis left 0 withheld 1 by deny_cache withheld 1 by deny_cache left 0 reserve 1 take 1 left 0 reserve 0 take 1 left 0 denied 1 left 0"})
 	}
 	playScenes(t, scenes)

@@ -47,6 +47,7 @@ type scene struct {
 	options  Behavior
 	ahead    time.Duration // of Redis's clock
 	secret   string        // of the names of keys
+	recalls  bool          // no denial leaves the deny cache by its age
 	steps    string
 
 	t        *testing.T
@@ -127,6 +128,9 @@ func (s *scene) node(name string) *Store {
 		r := stores.OpenWithin(s.t, s.server, timeout, limiter.KeyFormat{Prefix: "rl", Secret: s.secret})
 		s.reported.Listen(r)
 		s.nodes[name] = New(r, local, s.options)
+		if s.recalls {
+			s.nodes[name].denied.MaxAge = time.Hour
+		}
 	}
 	return s.nodes[name]
 }
