@@ -201,10 +201,27 @@ func TestQueue_above(t *testing.T) {
 	stores.WaitCounted(t, a.shared, policy, 0)
 }
 
-// TestQueue_forgotten has Redis lose its data: both nodes tell what they run before a request starts that waits.
+// TestQueue_forgotten has Redis lose its data: both nodes tell what they run before a request starts that waits. A node
+// waits for what others tell for a bounded time, which the other one may miss where the processor is busy.
 func TestQueue_forgotten(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
+	for range 5 {
+		stalls := redistest.WatchStalls(t, server)
+		early := startedAfterLoss(t, server)
+		if early == 0 {
+			return
+		}
+		longest := stalls().Longest()
+		assert.FatalIf(t, longest < 100*time.Millisecond, "%d requests start beside four that run, on a machine that stalled for %v", early, longest)
+	}
+	t.Skip("this machine has no time to measure in")
+}
+
+// startedAfterLoss has four requests wait behind four that run, on two nodes, and Redis lose its data. It returns how many
+// of them start before one ends.
+func startedAfterLoss(t *testing.T, server *redistest.Server) (early int) {
+	t.Helper()
 	policy := waitingPolicy(t, 4)
 	a, b := New(stores.Open(t, server), memory.New(), Behavior{}), New(stores.Open(t, server), memory.New(), Behavior{})
 	var places []*WaitingPlace
@@ -220,8 +237,10 @@ func TestQueue_forgotten(t *testing.T) {
 	assert.Must(t, server.Client(t).FlushAll(t.Context()).Err())
 	stores.WaitCounted(t, a.shared, policy, 4)
 	awaitAsks(t, server, policy)
-	for i, ticket := range queued {
-		assert.ErrorIf(t, ticket.HasOutcomeWithin(time.Millisecond), "request %d starts beside four that run", i)
+	for _, ticket := range queued {
+		if ticket.HasOutcomeWithin(time.Millisecond) {
+			early++
+		}
 	}
 	for _, place := range places {
 		place.End()
@@ -230,4 +249,5 @@ func TestQueue_forgotten(t *testing.T) {
 		assert.NoError(ticket.Wait(t.Context()))(t).End()
 	}
 	stores.WaitCounted(t, a.shared, policy, 0)
+	return early
 }
