@@ -135,7 +135,8 @@ func TestFailover_DecideBeside_client_left(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	f := New(stores.Open(t, server), memory.New(), Behavior{})
-	assert.Must(t, server.Client(t).Do(t.Context(), "client", "pause", "2000", "all").Err())
+	server.Pause(t)
+	defer server.Resume(t)
 	ctx, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer leave()
 	p := storetest.DayPolicy(t, "left", limiter.FixedWindow, 2)
@@ -202,7 +203,7 @@ func TestFailover_DecideBeside_running(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]*redis.Store{"redis": stores.Open(t, redistest.Start(t)), "memory": nil} {
 		f := New(r, memory.New(), Behavior{})
-		running := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: 1, NodeTimeout: limiter.MinNodeTimeout})
+		running := storetest.ConcurrencyPolicy(t, 1)
 		plain := storetest.DayPolicy(t, "plain", limiter.FixedWindow, 9)
 		key := limiter.EncodeKey("k")
 		try := func() (checks []limiter.Check, passed bool) {

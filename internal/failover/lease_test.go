@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -64,15 +65,12 @@ func TestFailover_lease(t *testing.T) {
 // awaitUsed waits until the used units of a key in Redis are in a range.
 func awaitUsed(t *testing.T, f *Store, p *limiter.Policy, least, most int64) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	assert.Retry(t, fmt.Sprintf("%d to %d units are used", least, most), func() (again bool, seen any) {
 		check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 		assert.NoError(f.Peek(context.Background(), &check))(t)
 		used := p.Capacity() - check.Result.Remaining
-		if used >= least && used <= most {
-			return
-		}
-		assert.FatalIf(t, time.Now().After(deadline), "%d units are used; want %d to %d", used, least, most)
-	}
+		return used < least || used > most, used
+	})
 }
 
 // leaseLoad is requests of two nodes that lease from the key k: more at once than there are units, some of them with

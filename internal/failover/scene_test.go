@@ -121,11 +121,7 @@ func (s *scene) node(name string) *Store {
 				local = m.local
 			}
 		}
-		timeout := stores.Patience
-		if strings.Contains(s.steps, "pause") {
-			timeout = time.Second
-		}
-		r := stores.OpenWithin(s.t, s.server, timeout, limiter.KeyFormat{Prefix: "rl", Secret: s.secret})
+		r := stores.OpenWithin(s.t, s.server, stores.Patience, limiter.KeyFormat{Prefix: "rl", Secret: s.secret})
 		s.reported.Listen(r)
 		s.nodes[name] = New(r, local, s.options)
 		if s.recalls {
@@ -253,6 +249,7 @@ func (s *scene) step(do string) {
 	case "start":
 		s.server.Run(t)
 	case "pause":
+		s.at.shared.Timeout = time.Second // not before, so that a slow machine does not begin the outage
 		s.server.Pause(t)
 	case "resume":
 		stores.Follow(s.at.shared)

@@ -99,10 +99,12 @@ func TestQueue_outage(t *testing.T) {
 			t.Parallel()
 			node := New(shared, memory.New(), Behavior{})
 			q, r := NewQueue(node, waiting.Environment{}), waits(waitingPolicy(t, 2), 1)
-			r.FailMode, r.Longest = mode, 300*time.Millisecond
-			r.Key = limiter.EncodeKey(string(mode))
+			r.FailMode, r.Key = mode, limiter.EncodeKey(string(mode))
 			var tickets []*waiting.Ticket[RunningUnits]
-			for range 4 {
+			for i := range 4 {
+				if i == test.starts {
+					r.Longest = 300 * time.Millisecond // of those that wait in vain
+				}
 				tickets = append(tickets, q.Join(r))
 			}
 			var places []*WaitingPlace
