@@ -56,7 +56,7 @@ func (g *gate) awaitBatch(t *testing.T) {
 	t.Helper()
 	select {
 	case <-g.started:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no batch leaves")
 	}
 }

@@ -310,16 +310,27 @@ func TestRenew_stays(t *testing.T) {
 }
 
 // TestRenew_now renews connections that decide, at a server that takes 300 ms to log in: no request waits for that, and
-// those under way are answered.
+// those under way are answered. Where the machine is busy, a request may wait longer once, but not each time.
 func TestRenew_now(t *testing.T) {
 	t.Parallel()
 	const login = 300 * time.Millisecond
+	worst := login
+	for tries := 0; tries < 5 && worst >= login; tries++ {
+		worst = renewUnderLoad(t, login)
+	}
+	assert.ErrorIf(t, worst >= login, "a request waited for %v", worst)
+}
+
+// renewUnderLoad returns how long a request waited at most, without the time for which this process or the server waited for a
+// processor.
+func renewUnderLoad(t *testing.T, login time.Duration) (worst time.Duration) {
+	t.Helper()
 	p := startPairFor(t, "proxy", false)
 	p.options.PoolSize = 4
 	r, reported := p.open(t)
 	policy := storetest.DayPolicy(t, "now", limiter.FixedWindow, 1_000_000)
 	p.openAll(t, r) // requests need no more connections
-	stalls := redistest.WatchStalls(t)
+	stalls := redistest.WatchStalls(t, p.old)
 	var taken atomic.Int64
 	var longest atomic.Int64
 	over, load := make(chan struct{}), sync.WaitGroup{}
@@ -358,11 +369,11 @@ func TestRenew_now(t *testing.T) {
 	}
 	close(over)
 	load.Wait()
-	worst := time.Duration(longest.Load()) - stalls().Longest()
-	assert.ErrorIf(t, worst >= login, "a request waited for %v", worst)
+	worst = time.Duration(longest.Load()) - stalls().Longest()
 	used := assert.NoError(storetest.Peek(t.Context(), r, policy, "k"))(t)
 	assert.ErrorIf(t, used.Remaining != 1_000_000-taken.Load(), "%d remain of 1,000,000 after %d requests", used.Remaining, taken.Load())
 	assert.Equal(t, reported.String(), "", "what was reported")
+	return worst
 }
 
 // openAll opens all connections that a store may have.
@@ -417,8 +428,11 @@ func TestRenew_closed(t *testing.T) {
 	r, _ := p.open(t)
 	assert.Must(t, take(r, storetest.DayPolicy(t, "closed", limiter.GCRA, 10)))
 	p.proxy.DelayLogins(time.Second)
-	r.Topology.AnyNode.renewal.startBy(0)
-	assert.Retry(t, "a new connection is made", func() (again bool, seen any) { return p.proxy.Clients(t) < 2, p.proxy.Clients(t) })
+	assert.Retry(t, "a new connection is made", func() (again bool, seen any) {
+		r.Topology.AnyNode.renewal.startBy(0) // on a busy machine the one before may have logged in unseen
+		clients := p.proxy.Clients(t)
+		return clients < 2, clients
+	})
 	assert.Must(t, r.Close())
 	assert.Retry(t, "all connections are closed", func() (again bool, seen any) { return p.proxy.Clients(t) > 0, p.proxy.Clients(t) })
 }

@@ -86,7 +86,8 @@ func TestRedis_Leave(t *testing.T) {
 func TestRedis_Inspect_concurrency(t *testing.T) {
 	server := redistest.Shared(t)
 	a, b := newRunningNode(t, server), newRunningNode(t, server)
-	p, ctx, key := storetest.ConcurrencyPolicy(t, 9), context.Background(), limiter.EncodeKey("k")
+	p := storetest.NewPolicy(t, limiter.Settings{Name: "running", MaxConcurrent: 9, NodeTimeout: stores.Patience})
+	ctx, key := context.Background(), limiter.EncodeKey("k")
 	running := [][]limiter.Check{a.take(p, 2), b.take(p, 3)}
 	stored, err := a.Inspect(ctx, p, key)
 	assert.FatalIf(t, err != nil || len(stored) != 1 || stored[0].Type != "hash" || stored[0].TTL <= 0 || stored[0].Value["running"] != int64(5),
