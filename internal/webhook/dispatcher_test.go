@@ -95,6 +95,14 @@ func thresholdEvent() Event {
 // await waits until the inbox has so many messages, and the nodes have nothing to do any more.
 func await(t *testing.T, box *caddytest.Inbox, want int, nodes ...*node) []caddytest.Message {
 	t.Helper()
+	got := received(t, box, want, nodes...)
+	assert.FatalIf(t, len(got) != want, "%d messages, want %d: %+v", len(got), want, got)
+	return got
+}
+
+// received waits until the inbox has so many messages or more, and the nodes have nothing to do any more.
+func received(t *testing.T, box *caddytest.Inbox, want int, nodes ...*node) []caddytest.Message {
+	t.Helper()
 	assert.WaitFor(t, fmt.Sprint(want, " messages"), func() error {
 		busy := 0
 		for _, n := range nodes {
@@ -105,43 +113,7 @@ func await(t *testing.T, box *caddytest.Inbox, want int, nodes ...*node) []caddy
 		}
 		return nil
 	})
-	got := box.Messages()
-	assert.FatalIf(t, len(got) != want, "%d messages, want %d: %+v", len(got), want, got)
-	return got
-}
-
-// TestDispatcher_Tell has three nodes meet one event, of which one tells, with keys of any bytes.
-func TestDispatcher_Tell(t *testing.T) {
-	t.Parallel()
-	for name, key := range map[string]Key{"hashed": {"203.0.113.7", false}, "shown": {"<a>\"\\\n\u2028\x00\x1b[31m", true}, "no text": {"\xff\xfe", true}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t)
-			nodes := []*node{newNode(t, quick, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)}
-			for _, n := range nodes {
-				n.TellOfClient(thresholdEvent(), "some", &key, markOf(redisOf{client}))
-			}
-			m := await(t, box, 1, nodes...)[0]
-			m.Verify(t)
-			assert.ErrorIf(t, !idPattern.MatchString(m.ID) || m.Type != "redis_ratelimit.threshold" || !strings.Contains(m.Body, "9007199254740993"), "got %+v", m)
-			field, want := "key_hash", "83a0ed3c3f172ff399cdd5db7f047c45cf9748ac4044246489c0f437e9c4410c"
-			if key.Shown {
-				field, want = "key", strings.ToValidUTF8(key.Text, "\ufffd\ufffd")
-			}
-			assert.ErrorIf(t, m.Data[field] != want || m.Data["policy"] != "api" || len(m.Data) != 4, "got %q, want %q", m.Data, want)
-			mark := assert.NoError(client.Get(t.Context(), markOf(nil).Name).Result())(t)
-			assert.Equal(t, mark, "told "+m.ID, "the mark")
-			left := assert.NoError(client.PTTL(t.Context(), markOf(nil).Name).Result())(t)
-			assert.ErrorIf(t, left <= 0 || left > time.Minute, "it lives for %v", left)
-			nodes[0].TellOfClient(thresholdEvent(), "some", &key, markOf(redisOf{client}))
-			await(t, box, 1, nodes...)
-			again := markOf(redisOf{client})
-			again.New = true
-			nodes[1].TellOfClient(thresholdEvent(), "some", &key, again)
-			second := await(t, box, 2, nodes...)[1]
-			assert.ErrorIf(t, second.ID == m.ID, "another ban has the id of the first")
-		})
-	}
+	return box.Messages()
 }
 
 // TestDispatcher_retries has a receiver that fails some times: each attempt has the same id and body.
@@ -167,51 +139,6 @@ func TestDispatcher_flapping(t *testing.T) {
 		n.noteFailing(nil)
 	}
 	assert.ErrorIf(t, len(n.tally.failing) != 2 || n.tally.failing[0] == nil || n.tally.failing[1] != nil, "it reports %d times", len(n.tally.failing))
-}
-
-// TestDispatcher_takesOver has a node end while it tells. Another one that has met the client's requests takes over, with
-// the same id and body.
-func TestDispatcher_takesOver(t *testing.T) {
-	t.Parallel()
-	client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t, 500, 500, 500)
-	slow := quick
-	slow.shortestWait, slow.longestWait = time.Hour, time.Hour
-	first, second, third := newNode(t, slow, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)
-	first.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
-	assert.WaitFor(t, "an attempt", func() error {
-		if first.of(retry) == 0 {
-			return errors.New("there was none")
-		}
-		return nil
-	})
-	second.Look(Key{"a", false}, *markOf(redisOf{client}))
-	third.Look(Key{"a", false}, *markOf(redisOf{client}))
-	assert.Equal(t, first.Close(), 1, "the number of lost events")
-	got := await(t, box, 4, second, third)
-	for _, m := range got {
-		assert.ErrorIf(t, m.ID != got[0].ID || m.Body != got[0].Body, "%+v differs from %+v", m, got[0])
-	}
-	assert.ErrorIf(t, first.of(lost) != 1 || second.of(delivered)+third.of(delivered) != 1, "counted %v, %v, %v", first.counts, second.counts, third.counts)
-}
-
-// TestDispatcher_holdLost has a node that was away for longer than it holds the mark: it goes on only once the other node
-// that has taken over ends, too.
-func TestDispatcher_holdLost(t *testing.T) {
-	t.Parallel()
-	client, box := redistest.Shared(t).Client(t), caddytest.NewInbox(t, 500)
-	away := quick
-	away.shortestWait, away.longestWait = 5*time.Second, 5*time.Second // a busy machine may need most of it for the second node
-	first, second := newNode(t, away, box.URL), newNode(t, quick, box.URL)
-	first.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
-	assert.WaitFor(t, "an attempt", func() error {
-		if first.of(retry) == 0 {
-			return errors.New("there was none")
-		}
-		return nil
-	})
-	second.Look(Key{"a", false}, *markOf(redisOf{client}))
-	await(t, box, 2, first, second)
-	assert.ErrorIf(t, second.of(delivered) != 1 || first.of(delivered) != 0, "counted %v and %v", first.counts, second.counts)
 }
 
 // TestDispatcher_looks has looks at marks that are told, absent, foreign or of another type: none begins to tell.
@@ -293,7 +220,7 @@ func TestDispatcher_bounds(t *testing.T) {
 	}
 	assert.ErrorIf(t, n.Len() != mostDeliveries || n.of(dropped) != 2*mostDeliveries || n.looks.len() > mostLooks || len(asked) > 0, "%d in the queue, %v, %d more at once", n.Len(), n.counts, len(asked))
 	begin := time.Now()
-	assert.ErrorIf(t, n.Close() != mostDeliveries || n.of(lost) != mostDeliveries || time.Since(begin) > 5*time.Second, "counted %v after %v", n.counts, time.Since(begin))
+	assert.ErrorIf(t, n.Close() != mostDeliveries || n.of(lost) != mostDeliveries || time.Since(begin) > quick.patience/2, "counted %v after %v", n.counts, time.Since(begin))
 	assert.WaitFor(t, "the attempts end", func() error {
 		if n.Len() > 0 {
 			return errors.New("they have not")
