@@ -327,7 +327,7 @@ func TestTicket_Wait(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond/4)
 			defer cancel()
 			r := request(t, 3, int64(1+i%3))
-			r.Order, r.Most = ByValue(uint64(i%5)), 1000
+			r.Order, r.Most, r.Longest = ByValue(uint64(i%5)), 1000, time.Minute
 			place, err := q.Join(r).Wait(ctx)
 			if err == nil {
 				place.End()

@@ -91,21 +91,26 @@ func TestSpreader_bounds(t *testing.T) {
 // TestSpreader_order reads logs in any order, such as the newest first, in about the time of one in order.
 func TestSpreader_order(t *testing.T) {
 	const requests = 100_000
-	took := map[string]time.Duration{}
-	for name, at := range map[string]func(i int) int{
-		"in order": func(i int) int { return i }, "newest first": func(i int) int { return requests - i }, "mixed": func(i int) int { return i * 7919 % requests },
-	} {
+	read := func(order string, at func(i int) int) time.Duration {
 		var log strings.Builder
 		for i := range requests {
 			log.WriteString(clfLine(at(i), "a"))
 		}
 		began := time.Now()
 		entries, s := readAll(t, ReaderOptions{Files: []string{"-"}, Stdin: strings.NewReader(log.String())})
-		took[name] = time.Since(began)
-		assert.ErrorIf(t, len(entries) != requests, "%s: %d entries, %+v", name, len(entries), s.Skipped)
+		took := time.Since(began)
+		assert.ErrorIf(t, len(entries) != requests, "%s: %d entries, %+v", order, len(entries), s.Skipped)
+		return took
 	}
+	inOrder := read("in order", func(i int) int { return i })
 	const quick = 5 // times; a list that is moved at each line takes twenty
-	for name, one := range took {
-		assert.ErrorIf(t, one > quick*took["in order"]+time.Second, "%s took %v, in order %v", name, one, took["in order"])
+	for order, at := range map[string]func(i int) int{
+		"newest first": func(i int) int { return requests - i }, "mixed": func(i int) int { return i * 7919 % requests },
+	} {
+		took := read(order, at)
+		for tries := 1; took > quick*inOrder+time.Second && tries < 5; tries++ { // this machine may be slow for a while
+			took = min(took, read(order, at))
+		}
+		assert.ErrorIf(t, took > quick*inOrder+time.Second, "%s took %v, in order %v", order, took, inOrder)
 	}
 }
