@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -204,6 +205,7 @@ func clusterMasterKilled(t *testing.T, r *row) {
 	s := newStorm(t, with)
 	dead := ownerOf(slotOf(t, masters[0], "hot"))
 	s.blow(t, func() {
+		redistest.SetNodeTimeout(t, slices.Concat(masters, replicas), "1000")
 		masters[dead].Kill()
 		assert.WaitFor(t, "the replica is the master", func() error {
 			return checkInfo(t, replicas[dead], "replication", "role:master")

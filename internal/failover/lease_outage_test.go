@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,7 @@ func TestFailover_lease_Cluster_failover(t *testing.T) {
 	check := limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Peek: true}
 	used := p.Capacity() - storetest.Decide(t, f.shared, check)[0].Result.Remaining
 	redistest.AwaitReplica(t, replicas[dead], masters[dead])
+	redistest.SetNodeTimeout(t, slices.Concat(masters, replicas), "1000")
 	masters[dead].Kill()
 	request := []limiter.Check{{Policy: p, Key: limiter.EncodeKey("k")}}
 	source, err := f.Decide(context.Background(), request)

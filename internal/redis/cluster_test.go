@@ -158,6 +158,7 @@ func TestCluster_down_at_start(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartCluster(t)
 	masters[2].Kill()
+	redistest.SetNodeTimeout(t, masters[:2], "1000")
 	client := masters[0].Client(t)
 	assert.Retry(t, "the cluster is down", func() (again bool, seen any) {
 		info := client.ClusterInfo(context.Background()).Val()

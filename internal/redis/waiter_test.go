@@ -200,7 +200,8 @@ func TestBatcher_next_watch(t *testing.T) {
 		g.Senders.RoundTrip = roundTrip
 		g.Senders.Open = 2
 		g.Senders.begin(&inflight{})
-		postponed := refundOf(limiter.Check{Policy: storetest.DayPolicy(t, "postponed", limiter.GCRA, 10), Key: limiter.EncodeKey("k"), Weight: 1})
+		p := storetest.DayPolicy(t, "postponed", limiter.GCRA, 10)
+		postponed := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 		g.Unsettled.add(postponed)
 		g.Waiting = append(g.Waiting, postponed)
 		return g, g.next(nil, &inflight{})

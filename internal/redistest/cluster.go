@@ -12,8 +12,11 @@ import (
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 )
 
+// patient is the node timeout of a Cluster that has formed: a server that stands still on a busy machine is not dead.
+const patient = "30000"
+
 // StartCluster starts a Cluster of three masters and returns them. Its bus has the ports 10,000 above those of the
-// servers.
+// servers. The others do not find out that one is dead, see [SetNodeTimeout].
 func StartCluster(t testing.TB) []*Server {
 	t.Helper()
 	masters := make([]*Server, 3)
@@ -21,6 +24,7 @@ func StartCluster(t testing.TB) []*Server {
 		masters[i] = startClusterServer(t)
 	}
 	formCluster(t, masters)
+	SetNodeTimeout(t, masters, patient)
 	return masters
 }
 
@@ -44,7 +48,8 @@ func StartDownCluster(t testing.TB, args ...string) *Server {
 }
 
 // StartReplicatedCluster starts a Cluster of three masters. Each has a replica that takes over about two seconds
-// after the end of its master. The other masters continue meanwhile; by default they would refuse too.
+// after the end of its master, where [SetNodeTimeout] has set a second before. The other masters continue meanwhile; by
+// default they would refuse too.
 func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
 	t.Helper()
 	var servers []*Server
@@ -60,7 +65,16 @@ func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
 	for _, s := range servers {
 		awaitCluster(t, s, len(masters), len(replicas))
 	}
+	SetNodeTimeout(t, servers, patient)
 	return masters, replicas
+}
+
+// SetNodeTimeout sets after how many milliseconds the servers of a Cluster take one that does not answer for dead.
+func SetNodeTimeout(t testing.TB, servers []*Server, milliseconds string) {
+	t.Helper()
+	for _, s := range servers {
+		assert.Must(t, s.Client(t).ConfigSet(t.Context(), "cluster-node-timeout", milliseconds).Err())
+	}
 }
 
 // awaitCluster waits until a server is linked with all masters and replicas. A master votes for no replica that it does
