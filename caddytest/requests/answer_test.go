@@ -285,13 +285,14 @@ func TestAnswer_eventSource(t *testing.T) {
 	})
 	n := caddytest.Start(t, caddytest.Config("", "log\nredis_ratelimit /events same 1 2s { name events; algorithm gcra }\nreverse_proxy "+upstream))
 	browser.Open(t, n.URL+"/")
+	var denied float64
 	assert.Retry(t, "three streams are open one after the other", func() (again bool, seen any) {
-		return streams.Load() < 3 && closed.Load() == 0, streams.Load()
+		denied = n.Metric(t, `decisions_total{decision="denied",policy="events",source="memory"}`)
+		return (streams.Load() < 3 || denied < 2) && closed.Load() == 0, []any{streams.Load(), denied} // a busy browser may come late
 	})
-	denied := n.Metric(t, `decisions_total{decision="denied",policy="events",source="memory"}`)
 	assert.ErrorIf(t, closed.Load() > 0, "the browser has closed its event source for ever")
 	assert.ErrorIf(t, denied < 2, "%v were denied, want one between two streams", denied)
-	assert.ErrorIf(t, denied > 4, "%v were denied for %d streams: some came back too early", denied, streams.Load())
+	assert.ErrorIf(t, int64(denied) > streams.Load()+1, "%v were denied for %d streams: some came back too early", denied, streams.Load())
 	line := n.Log.Lines(func(l caddytest.LogLine) bool { return strings.Contains(l.Text, `"ratelimit_decision":"denied"`) })
 	assert.ErrorIf(t, len(line) == 0 || !strings.Contains(line[0].Text, `"status":200`), "got %v", line)
 }

@@ -57,7 +57,7 @@ func TestBan_passwordGuesser(t *testing.T) {
 func TestBan_failing(t *testing.T) {
 	backends := "handle /broken {\nreverse_proxy " + newModel(t).addr + "\n}\n" +
 		"handle /down {\nreverse_proxy " + redistest.FreeAddr(t) + "\n}"
-	n := caddytest.InProcess(t, strings.Replace(passwordSite, "respond /401 401", backends, 1))
+	n := caddytest.InProcess(t, strings.NewReplacer("respond /401 401", backends, "ban 1s 1h", "ban 1h").Replace(passwordSite))
 	n.WantTimes(t, 7, "/down?k=user", http.StatusBadGateway, caddytest.Any)
 	n.Get(t, "/200?k=user").Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Remaining: 5")
 	n.GetTimes(t, 6, "/broken?break=before&k=breaker")

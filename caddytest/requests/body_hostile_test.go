@@ -87,6 +87,7 @@ func TestBody_lateBehind(t *testing.T) {
 	n := caddytest.InProcess(t, `route {
 	redis_ratelimit { name outcomes; key {query.k}; limit 10; window 24h; count_if status 401 }
 	redis_ratelimit /late { name late; key {json.user}; limit 1000; window 1h; body 1KiB 50ms; on_empty_key reject }
+	redis_ratelimit /cut { name cut; key {json.user}; limit 1000; window 1h; body 1KiB 1m; on_empty_key reject }
 	redis_ratelimit /call { name call; key {query.k}; limit 1; window 24h; answer jsonrpc }
 	respond 401
 	}`)
@@ -109,7 +110,7 @@ func TestBody_lateBehind(t *testing.T) {
 		n.WaitForRefund(t, "outcomes", key, test.left)
 	}
 	c := connect(t, n)
-	c.post(t, "/late?k=cut", "Content-Length: 20")
+	c.post(t, "/cut?k=cut", "Content-Length: 20")
 	assert.NoError(io.WriteString(c, `{"user"`))(t)
 	assert.Must(t, c.Conn.(*net.TCPConn).CloseWrite()) //nolint:forcetypeassert,errcheck // it is one of TCP
 	assert.Equal(t, c.status(t), http.StatusBadRequest, "the status of a body that is cut")

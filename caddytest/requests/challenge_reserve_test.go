@@ -245,15 +245,22 @@ func TestChallengeReserve_clocks(t *testing.T) {
 		status int
 		got    string
 	}{
-		{-time.Second, false, http.StatusFound, "rl-pass"}, {2 * time.Second, true, http.StatusFound, "rl-pass"}, {4 * time.Second, false, http.StatusFound, ""},
+		{-time.Second, false, http.StatusFound, "rl-pass"}, {2 * time.Second, true, http.StatusFound, "rl-pass"}, {time.Minute, false, http.StatusFound, ""},
 	} {
-		begin := time.Now()
-		a := n.Get(t, "/?rl-pass="+hidden.token(provenTicket, 1, test.early), navigation, file)
-		took := time.Since(begin)
-		name, _, _ := strings.Cut(a.Header.Get("Set-Cookie"), "=")
-		assert.ErrorIf(t, a.Status != test.status || name != test.got || test.waits != (took > 900*time.Millisecond), "%v early, after %v: %v", test.early, took, a)
+		tries := 0.0
+		assert.Retry(t, fmt.Sprint("a ticket that is early by ", test.early), func() (again bool, seen any) { // a busy machine takes long too
+			tries++
+			begin := time.Now()
+			a := n.Get(t, "/?rl-pass="+hidden.token(provenTicket, 1, test.early), navigation, file)
+			took := time.Since(begin)
+			name, _, _ := strings.Cut(a.Header.Get("Set-Cookie"), "=")
+			assert.ErrorIf(t, a.Status != test.status || name != test.got || test.waits && took < 900*time.Millisecond, "%v early, after %v: %v", test.early, took, a)
+			return !test.waits && took > 900*time.Millisecond, took
+		})
+		if test.got == "" {
+			n.CheckMetric(t, `challenges_total{outcome="early"}`, tries)
+		}
 	}
-	n.CheckMetric(t, `challenges_total{outcome="early"}`, 1)
 	begin := time.Now() // page, style sheet and ticket in one go
 	v := &visitor{Node: n}
 	n.Get(t, "/")

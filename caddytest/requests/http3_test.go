@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
@@ -178,7 +180,10 @@ func (c *ticketCache) Put(key string, session *tls.ClientSessionState) {
 }
 
 func newEarlySpeaker(t *testing.T, tickets tls.ClientSessionCache) *http3.Transport {
-	speaker := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", ClientSessionCache: tickets}}
+	speaker := &http3.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost", ClientSessionCache: tickets},
+		QUICConfig:      &quic.Config{HandshakeIdleTimeout: time.Minute}, // the test keeps the server's part of a handshake back
+	}
 	t.Cleanup(func() { _ = speaker.Close() })
 	return speaker
 }

@@ -90,13 +90,24 @@ func TestLook_guesses(t *testing.T) {
 func TestLook_one_by_one(t *testing.T) {
 	t.Parallel()
 	nodes, _ := nodesOn(t, 3, failures(""))
-	tried := 0
-	for i := range 30 {
-		if nodes[i%3].Get(t, "/403").Status == http.StatusForbidden {
-			tried++
+	assert.Retry(t, "5 failures pass, or one more for each charge that was on its way", func() (again bool, seen any) {
+		tried := 0
+		for i := range 30 {
+			if nodes[i%3].Get(t, "/403").Status == http.StatusForbidden {
+				tried++
+			}
 		}
-	}
-	assert.ErrorIf(t, tried < 5 || tried > 7, "%d failures passed, want 5, or one more for each charge that was on its way", tried)
+		assert.ErrorIf(t, tried < 5, "%d failures passed, want 5 or more", tried)
+		for _, n := range nodes { // a busy machine charges late, so that more pass: all again, once no charge is on its way
+			n.WaitForRefund(t, "failures", "127.0.0.1", 0)
+			assert.Retry(t, "no look is on its way", func() (again bool, seen any) {
+				text := n.Ratelimit(t, "policies").Stdout
+				return !strings.Contains(text, "looking here  0"), text
+			})
+		}
+		nodes[0].Ratelimit(t, "reset", "--policy", "failures", "--key", "127.0.0.1").Want(t, 0, "1 quota reset")
+		return tried > 7, tried
+	})
 }
 
 // TestLook_broken has answers of a backend that break off, of which nothing was learned.
@@ -204,7 +215,7 @@ func TestLook_trap(t *testing.T) {
 			assert.ErrorIf(t, len(keys) > 0, "240 honest requests have left the keys %q of the trap", keys)
 			nodes[0].Get(t, "/.env").Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Limit: 1")
 			for _, a := range nodes[1].Crowd(t, 30, "/") {
-				a.Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After: 86400")
+				a.Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After: 86*")
 			}
 			caddytest.CheckRefusal(t, nodes[0].Get(t, "/else"), http.StatusTooManyRequests)
 			nodes[0].Ratelimit(t, "bans", "--policy", "trap").Want(t, 0, "127.0.0.1", " 1  trap")

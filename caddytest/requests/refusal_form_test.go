@@ -25,7 +25,7 @@ const (
 
 func TestRefusal_text(t *testing.T) {
 	n := caddytest.WithoutRedis(t, "", `
-	redis_ratelimit /seconds same 1 6s { name seconds; algorithm gcra }
+	redis_ratelimit /seconds same 1 50s { name seconds; algorithm gcra }
 	redis_ratelimit /days same 1 76h { name days; algorithm gcra }
 	redis_ratelimit /never { name never; limit {query.limit} 1; window 24h }
 	redis_ratelimit /forbidden same 1 24h { name forbidden; algorithm gcra; status 403 }

@@ -85,6 +85,18 @@ type ExplainedPolicy struct {
 	RetryAfter               float64 `json:"retry_after"`
 }
 
+// AwaitCrawler asks about requests of a client until it is known if it is the crawler that it claims to be: on a busy machine the
+// DNS may take longer than a request waits.
+func (n *Node) AwaitCrawler(t testing.TB, client, agent string) {
+	t.Helper()
+	question := `{"url":"` + n.URL + `/","client_ip":"` + client + `","headers":{"User-Agent":["` + agent + `"]}}`
+	assert.Retry(t, client+" is known", func() (again bool, seen any) {
+		a := n.Ask(t, http.MethodPost, "explain", question)
+		known := ParseJSON[struct{ Crawler struct{ Status string } }](t, a)
+		return known.Crawler.Status != "verified" && known.Crawler.Status != "forged", a
+	})
+}
+
 // Explain explains a GET request of 127.0.0.1. The headers are JSON, empty for none.
 func (n *Node) Explain(t *testing.T, path, headers string) Explanation {
 	t.Helper()
