@@ -21,7 +21,7 @@ func TestChallenge_outage(t *testing.T) {
 		t.Run(outage.name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			text := caddytest.Quietly(caddytest.Config(caddytest.RedisAt(server.Addr, ""), `redis_ratelimit {
+			text := caddytest.Quietly(caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 1s"), `redis_ratelimit {
 				name site
 				limit 5
 				window 1h
@@ -57,9 +57,11 @@ func TestChallenge_outage(t *testing.T) {
 				return false, nil
 			})
 			each(func(v *caddytest.Visitor) { // each gets a pass, and takes from it once
-				a, err := v.Open("/", 1)
-				assert.ErrorIf(t, err != nil || v.Cookies["rl-pass"] == "", "%v, %v", a, err)
-				count(a)
+				for tries := 0; v.Cookies["rl-pass"] == "" && !t.Failed(); tries++ { // a slow Redis leaves a busy node its own quota
+					a, err := v.Open("/", 1)
+					assert.ErrorIf(t, err != nil || tries > 50, "%v, %v", a, err)
+					count(a)
+				}
 			})
 			stop := make(chan struct{})
 			flood := sync.WaitGroup{}

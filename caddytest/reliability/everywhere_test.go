@@ -49,15 +49,18 @@ func TestEverywhere_twoNodes(t *testing.T) {
 			server := redistest.Start(t)
 			a, b := caddytest.Start(t, severalConfig(server.Addr, options)), caddytest.Start(t, severalConfig(server.Addr, options))
 			for _, fields := range []string{`"key":"203.0.113.7"`, `"range":"203.0.113.0/28"`} {
-				a.Override(t, 200, `{`+fields+`,"block":true,"for":"2h"}`)
-				began := time.Now()
-				waitRefused(t, b, "203.0.113.7", 3)
-				assert.ErrorIf(t, time.Since(began) > time.Second+10*caddytest.Slack, "it took %v", time.Since(began))
-				assert.Equal(t, refusedAt(t, a, "203.0.113.7"), 3, "refusals of the node itself")
-				assert.Equal(t, refusedAt(t, b, "203.0.113.77"), 0, "refusals of another client")
-				b.Override(t, 200, `{`+fields+`,"remove":true}`)
-				assert.Equal(t, refusedAt(t, b, "203.0.113.7"), 0, "refusals after the block was removed")
-				waitRefused(t, a, "203.0.113.7", 0)
+				assert.Retry(t, "the block reaches the other node in time", func() (again bool, seen any) { // again on a busy machine
+					a.Override(t, 200, `{`+fields+`,"block":true,"for":"2h"}`)
+					began := time.Now()
+					waitRefused(t, b, "203.0.113.7", 3)
+					took := time.Since(began)
+					assert.Equal(t, refusedAt(t, a, "203.0.113.7"), 3, "refusals of the node itself")
+					assert.Equal(t, refusedAt(t, b, "203.0.113.77"), 0, "refusals of another client")
+					b.Override(t, 200, `{`+fields+`,"remove":true}`)
+					assert.Equal(t, refusedAt(t, b, "203.0.113.7"), 0, "refusals after the block was removed")
+					waitRefused(t, a, "203.0.113.7", 0)
+					return took > time.Second+10*caddytest.Slack, took
+				})
 			}
 		})
 	}

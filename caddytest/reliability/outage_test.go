@@ -58,15 +58,21 @@ func TestOutage_failModes(t *testing.T) {
 		for _, outage := range outages {
 			t.Run(mode+" while "+outage.name, func(t *testing.T) {
 				t.Parallel()
-				server := redistest.Start(t)
-				n := caddytest.Start(t, caddytest.Quietly(caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 500ms\nfail_mode "+mode),
-					"redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision)))
-				caddytest.WaitForRedis(t, n, "/?k=before")
-				outage.fail(t, server)
-				requestsDuring(t, n, outageLength, check)
-				outage.comeBack(t, server)
-				caddytest.WaitForRedis(t, n, "/?k=after")
-				caddytest.CheckOutageLog(t, n)
+				assert.Retry(t, "one outage is logged", func() (again bool, seen any) { // a busy machine has more, of half a second
+					server := redistest.Start(t)
+					n := caddytest.Start(t, caddytest.Quietly(caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 500ms\nfail_mode "+mode),
+						"redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision)))
+					caddytest.WaitForRedis(t, n, "/?k=before")
+					outage.fail(t, server)
+					requestsDuring(t, n, outageLength, check)
+					outage.comeBack(t, server)
+					caddytest.WaitForRedis(t, n, "/?k=after")
+					if len(n.Log.Outages()) == 1 {
+						caddytest.CheckOutageLog(t, n)
+						return false, nil
+					}
+					return true, n.Log.Lines(caddytest.Ours)
+				})
 			})
 		}
 	}
@@ -100,6 +106,8 @@ func TestOutage_oneTimeoutPerRequest(t *testing.T) {
 	const limit, pretended = "redis_ratelimit same 1000000 24h\n", "redis_ratelimit same 1000000 24h {\ndry_run\n}\n"
 	n, server := caddytest.OnRedis(t, "timeout 1s", "route {\n"+limit+limit+pretended+limit+"}"+caddytest.ShowDecision)
 	caddytest.WaitForRedis(t, n, "/")
+	const byNode = `decisions_total{decision="allowed",policy="default",source="fallback"}`
+	before := n.Metric(t, byNode) // of a busy machine, whose Redis has answered too late
 	server.Pause(t)
 	answers := make(chan caddytest.Response)
 	go func() {
@@ -109,11 +117,10 @@ func TestOutage_oneTimeoutPerRequest(t *testing.T) {
 		}
 		answers <- a
 	}()
-	const byNode = `decisions_total{decision="allowed",policy="default",source="fallback"}`
-	assert.Retry(t, "the first handler has waited", func() (bool, any) { return n.Metric(t, byNode) == 0, "no decision" })
+	assert.Retry(t, "the first handler has waited", func() (bool, any) { return n.Metric(t, byNode) == before, "no decision" })
 	server.Resume(t)
 	(<-answers).Want(t, http.StatusOK, "allowed fallback")
-	n.CheckMetric(t, byNode, 3)
+	n.CheckMetric(t, byNode, before+3)
 }
 
 // nowhere are global options of Redis servers that are down: nothing listens, or nothing replies.
@@ -210,14 +217,17 @@ func TestNetwork_lostReply(t *testing.T) {
 // TestOutage_localState uses a part of a quota on Redis, then the rest in the node during the outage, and
 // then finds the state of Redis unchanged.
 func TestOutage_localState(t *testing.T) {
-	n, server := caddytest.OnRedis(t, "timeout 1s", "redis_ratelimit same 3 24h"+caddytest.ShowDecision)
-	caddytest.WaitForRedis(t, n, "/")
-	server.Pause(t)
+	t.Parallel()
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
+	n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout 10s"), "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
+	n.Get(t, "/").Want(t, http.StatusOK, "allowed redis")
+	proxy.Part()
 	for i := range int64(2) {
 		caddytest.CheckQuota(t, n.Get(t, "/").Want(t, http.StatusOK, "allowed fallback"), 3, 1-i)
 	}
 	caddytest.CheckRefusal(t, n.Get(t, "/").Want(t, 0, "denied fallback"), http.StatusTooManyRequests)
-	server.Resume(t)
+	n.AwaitBreaker(t, "/")
+	proxy.Join()
 	n.Await(t, "/", 0, "* redis")
 	caddytest.CheckOutageLog(t, n)
 }
@@ -237,7 +247,7 @@ func TestOutage_failoverByAddress(t *testing.T) {
 			proxy := redistest.NewProxy(t, old.Addr)
 			nodes := []*caddytest.Node{}
 			for range 2 {
-				nodes = append(nodes, caddytest.Start(t, caddytest.Quietly(caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout 500ms\nfail_mode "+mode),
+				nodes = append(nodes, caddytest.Start(t, caddytest.Quietly(caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout 10s\nfail_mode "+mode),
 					"redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision))))
 			}
 			for _, n := range nodes {

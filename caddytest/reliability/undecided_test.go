@@ -156,7 +156,7 @@ func TestUndecided_commands(t *testing.T) {
 			rows := undecidedRows(s)
 			assert.FatalIf(t, len(documented) != len(rows), "the table has the rows %q; the test has %d", documented, len(rows))
 			server := redistest.Start(t, s.args...)
-			n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, ""), undecidedSite))
+			n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 10s"), undecidedSite))
 			if s.fail != nil {
 				awaitRedis(t, n)
 				n.OverrideInRedis(t, `{"policy":"api","key":"kept","block":true}`)
