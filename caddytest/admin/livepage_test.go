@@ -34,7 +34,7 @@ func opened(t *testing.T, n *caddytest.Node) (*caddytest.Tab, *caddytest.LivePag
 func TestPage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	global := "redis_ratelimit {\nredis redis://" + server.Addr + "\n}"
+	global := caddytest.PatientRedis(server)
 	n := caddytest.Start(t, caddytest.Config(global, site))
 	tab, page := opened(t, n)
 	tab.WaitForText(t, "#store", "Redis decides since ")

@@ -210,10 +210,7 @@ func (s *storm) awaitRedis(t *testing.T) {
 // consumed returns the used quota of the hot key on Redis, after the storm.
 func (s *storm) consumed(t *testing.T) int {
 	t.Helper()
-	a := s.running[0].Get(t, "/hot")
-	remaining, err := strconv.Atoi(a.Header.Get("X-Ratelimit-Remaining"))
-	assert.FatalIf(t, err != nil || a.Body != "allowed redis", "got %v; want the remaining quota from Redis", a)
-	return s.limit - remaining - 1
+	return s.limit - int(s.running[0].Remaining(t, "hot", "hot")) // a request might be decided elsewhere on a busy machine
 }
 
 func bigPath(big int) string { return "/big?k=k" + strconv.Itoa(big) }

@@ -30,6 +30,9 @@ func TestCrawlersDoc_recipe(t *testing.T) {
 			return []string{"X-Forwarded-For: " + address, "User-Agent: " + agent, "Accept: text/html", "Sec-Fetch-Mode: navigate"}
 		}
 		const google, browser = "Mozilla/5.0 (compatible; Googlebot/2.1)", "Mozilla/5.0 Firefox/145.0"
+		for address, agent := range map[string]string{"66.249.66.1": google, "198.51.100.1": "OurMonitor/2", "203.0.113.6": google} {
+			e.AwaitCrawler(t, address, agent)
+		}
 		for range 70 { // above the limit of people
 			e.Get(t, "/", from("66.249.66.1", google)...).Want(t, http.StatusOK, "Hello.")
 		}

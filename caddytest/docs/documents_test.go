@@ -335,7 +335,7 @@ func TestDocuments_document(t *testing.T) {
 	_, chapter, _ := strings.Cut(caddytest.ReadFile(t, "docs/responses.md"), "\n## Bodies of denials\n")
 	shown := regexp.MustCompile("(?s)```\n(Too many[^\n]*)\n```.*?```json\n([^\n]*)\n```").FindStringSubmatch(chapter)
 	assert.FatalIf(t, shown == nil, "the chapter shows no line of text and no document")
-	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 6s { algorithm gcra }\nrespond ok"))
+	n := caddytest.Start(t, caddytest.Config("", "redis_ratelimit same 1 50s { algorithm gcra }\nrespond ok"))
 	wait := regexp.MustCompile(`\d+( seconds?|})`)
 	n.Await(t, "/", http.StatusTooManyRequests, caddytest.Any)
 	for accept, want := range map[string]string{"*/*": shown[1], "application/json": shown[2]} {

@@ -59,7 +59,7 @@ func TestReadme_twoNodes(t *testing.T) {
 	loops := regexp.MustCompile(`(?s)\$ for port in ([\d ]+); do curl.*?done\n(.*?)\n`+"```").FindAllStringSubmatch(chapter, -1)
 	assert.FatalIf(t, caddyfile == nil || len(loops) != 2, "the chapter has the Caddyfile %q and the loops %q", caddyfile, loops)
 	server := redistest.Start(t)
-	site := strings.NewReplacer("localhost:{$ADMIN_PORT:2019}", "{$ADMIN}", "127.0.0.1:6379", server.Addr).Replace(caddyfile[1])
+	site := strings.NewReplacer("localhost:{$ADMIN_PORT:2019}", "{$ADMIN}", "127.0.0.1:6379", server.Addr+"\n\t\ttimeout 10s").Replace(caddyfile[1])
 	nodes := map[string]*caddytest.Node{"8081": caddytest.Start(t, site), "8082": caddytest.Start(t, site)}
 	for _, n := range nodes {
 		n.Await(t, "/", 0, "*redis")
@@ -203,7 +203,11 @@ func TestGo_shares_quotas_with_Caddy(t *testing.T) {
 	page := wholeCaddyfile.FindStringSubmatch(caddytest.ReadFile(t, "docs/go.md"))
 	assert.FatalIf(t, len(page) < 2 || strings.Count(page[1], "\t\traw_key\n") != 1, "docs/go.md has no Caddyfile with raw_key")
 	text := strings.Replace(strings.Replace(page[1], ":8080", "http://127.0.0.1:{$PORT}", 1), "{\n", "{\nadmin {$ADMIN}\n", 1)
-	program := buildOutside(t, goPrograms(t)[1])
+	text = strings.Replace(text, "\tredis_ratelimit {\n", "\tredis_ratelimit {\n\t\ttimeout 10s\n", 1) // only Redis decides
+	const connected = `cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")}`
+	shared := goPrograms(t)[1]
+	assert.FatalIf(t, strings.Count(shared, connected) != 1, "the program connects otherwise")
+	program := buildOutside(t, strings.Replace(shared, connected, connected+", Timeout: 10 * time.Second", 1))
 	sent := func(client string) string { return client }
 	for name, test := range map[string]struct {
 		text    string

@@ -30,14 +30,19 @@ type unreliable struct {
 	mu     sync.Mutex
 	status int           // of all answers; 0: those of the recipes' backend
 	delay  time.Duration // of all answers
+	held   chan struct{} // until it is closed there are no answers; nil: there are
 }
 
 func (u *unreliable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
-	status, delay := u.status, u.delay
+	status, delay, held := u.status, time.After(u.delay), u.held
 	u.mu.Unlock()
+	if held != nil {
+		delay = nil
+	}
 	select {
-	case <-time.After(delay):
+	case <-delay:
+	case <-held:
 	case <-r.Context().Done():
 	}
 	if status == 0 {
@@ -63,6 +68,20 @@ func (u *unreliable) be(status int, delay time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.status, u.delay = status, delay
+}
+
+// hold keeps back the answers of the recipes' backend until the function is called.
+func (u *unreliable) hold() (answer func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	held := make(chan struct{})
+	u.status, u.held = 0, held
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.held = nil
+		close(held)
+	}
 }
 
 func TestRecipes_backends(t *testing.T) {
@@ -126,8 +145,7 @@ func callUnreliably(policy string, budget int64, question string, estimate, cost
 			}
 			e.WaitForRefund(t, policy, customer, budget)
 		}
-		u.be(0, 5*time.Second)
-		answered := make(chan struct{})
+		answer, answered := u.hold(), make(chan struct{})
 		go func() {
 			defer close(answered)
 			call("slow", http.StatusOK)
@@ -136,23 +154,34 @@ func callUnreliably(policy string, budget int64, question string, estimate, cost
 			left := e.Remaining(t, policy, "slow")
 			return left != budget-estimate, left
 		})
+		answer()
 		<-answered
 		e.WaitForRefund(t, policy, "slow", budget-cost)
 		u.be(400, 0)
-		passed := 0
+		passed, began := 0, time.Now()
 		for ; passed < 90; passed++ {
 			if a := e.ask(t, question, "Authorization: bounded"); a.Status != http.StatusBadRequest {
 				caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
 				break
 			}
 		}
-		assert.ErrorIf(t, passed < 60 || passed > 75, "%d calls that the model refused passed, want about 60", passed)
+		most := 60 + int(time.Since(began).Seconds()) + 1 // the minute goes on
+		assert.ErrorIf(t, passed < 60 || passed > most, "%d calls that the model refused passed, want 60 to %d", passed, most)
 	}
 }
 
 // recipeStalls has a log-in that does not answer wrong passwords within the timeout of the proxy. These count.
 func recipeStalls(t *testing.T, e recipeEnv) {
-	e.logIn(t, "right").Want(t, http.StatusOK, caddytest.Any)
+	clients := 0
+	assert.Retry(t, "a log-in is answered within the timeout", func() (again bool, seen any) { // for others, as a busy backend may stall too
+		clients++
+		a := e.from(fmt.Sprint("127.0.6.", clients)).logInAs(t, fmt.Sprintf("user%d@example.com", clients), "right")
+		if a.Status == http.StatusGatewayTimeout {
+			return true, a
+		}
+		a.Want(t, http.StatusOK, caddytest.Any)
+		return false, nil
+	})
 	var guesses sync.WaitGroup
 	for range 5 {
 		guesses.Go(func() { e.logIn(t, "stall").Want(t, http.StatusGatewayTimeout, caddytest.Any) })

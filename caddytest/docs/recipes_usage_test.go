@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -308,9 +309,10 @@ func recipeVolume(t *testing.T, e recipeEnv) {
 
 func recipeTokens(t *testing.T, e recipeEnv) {
 	const acme, bolt = "Authorization: Bearer acme", "Authorization: Bearer bolt"
+	began := time.Now()
 	for _, left := range []int{6000, 2000} {
 		e.Get(t, "/v1/chat", acme).Want(t, http.StatusOK, caddytest.Any)
-		e.waitForTokens(t, acme, left)
+		e.waitForTokens(t, acme, left, began)
 	}
 	e.Get(t, "/v1/chat", acme).Want(t, http.StatusOK, caddytest.Any) // answered, into debt
 	assert.WaitFor(t, "the debt counts", func() error {
@@ -324,13 +326,13 @@ func recipeTokens(t *testing.T, e recipeEnv) {
 		return nil
 	})
 	caddytest.CheckQuota(t, e.Get(t, "/v1/silent", bolt), 10000, 9999)
-	e.waitForTokens(t, bolt, 9500)                                     // the fallback
+	e.waitForTokens(t, bolt, 9500, began)                              // the fallback
 	e.Get(t, "/v1/chat").Want(t, http.StatusBadRequest, caddytest.Any) // requests without a customer refused
 }
 
-// waitForTokens waits until a customer has at most so many tokens left. The requests of the wait, which
-// cost one each, are added back.
-func (e recipeEnv) waitForTokens(t *testing.T, customer string, most int) {
+// waitForTokens waits until a customer has at most so many tokens left, and those that are refilled since the first request: three a
+// second. The requests of the wait, which cost one each, are added back.
+func (e recipeEnv) waitForTokens(t *testing.T, customer string, most int, began time.Time) {
 	t.Helper()
 	looks := 0
 	assert.WaitFor(t, "the tokens are charged", func() error {
@@ -338,7 +340,7 @@ func (e recipeEnv) waitForTokens(t *testing.T, customer string, most int) {
 		looks++
 		left := remaining(t, a, 10000) + looks
 		assert.FatalIf(t, left < most-10, "got %v; want about %d left", a, most)
-		if left > most+10 { // three a second are refilled
+		if left > most+10+3*int(time.Since(began).Seconds()) {
 			return errors.New("the tokens are not charged yet")
 		}
 		return nil

@@ -170,6 +170,8 @@ func jobCrawlers(t *testing.T, caddyfile string) {
 		for i := range 8 { // each from another address
 			holder.Begin(t, e.Node, "/?hold", fmt.Sprint("X-Forwarded-For: 198.51.100.", i))
 		}
+		e.AwaitCrawler(t, "66.249.66.1", "Googlebot/2.1")
+		e.AwaitCrawler(t, "203.0.113.6", "Googlebot/2.1")
 		page := []string{"Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}
 		as := func(address, agent string) []string {
 			return append([]string{"X-Forwarded-For: " + address, "User-Agent: Mozilla/5.0 (compatible; " + agent + ")"}, page...)
