@@ -280,6 +280,7 @@ func TestRefused_whole(t *testing.T) {
 		}
 		upstream.EndOne()
 		n.CheckMetric(t, `running{policy="places"}`, 0)
+		n.WaitForRefund(t, "places", "places", 1) // which Redis learns later
 		caddytest.CheckQuota(t, n.Get(t, "/quick?k=a&tokens=400").Want(t, http.StatusOK, caddytest.Any), 1000, 0)
 		n.WaitForRefund(t, "tokens", "a", 600)
 	})

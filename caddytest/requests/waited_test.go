@@ -73,6 +73,7 @@ func TestWaited(t *testing.T) {
 		assert.ErrorIf(t, inLog == nil || *inLog <= 0 || *inLog > 30, "a request whose client has left has waited for %v", inLog)
 		upstream.EndAll()
 		n.CheckMetric(t, `running{policy="places"}`, 0)
+		n.WaitForRefund(t, "places", "a", 1) // which Redis learns later
 		tries := 0
 		assert.Retry(t, "a request that starts at once has hardly waited", func() (again bool, seen any) { // its decision takes time
 			tries++
