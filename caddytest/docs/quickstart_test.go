@@ -59,7 +59,8 @@ func TestReadme_twoNodes(t *testing.T) {
 	loops := regexp.MustCompile(`(?s)\$ for port in ([\d ]+); do curl.*?done\n(.*?)\n`+"```").FindAllStringSubmatch(chapter, -1)
 	assert.FatalIf(t, caddyfile == nil || len(loops) != 2, "the chapter has the Caddyfile %q and the loops %q", caddyfile, loops)
 	server := redistest.Start(t)
-	site := strings.NewReplacer("localhost:{$ADMIN_PORT:2019}", "{$ADMIN}", "127.0.0.1:6379", server.Addr+"\n\t\ttimeout 10s").Replace(caddyfile[1])
+	redis := server.Addr + "\n\t\ttimeout 10s"
+	site := strings.NewReplacer("localhost:{$ADMIN_PORT:2019}", "{$ADMIN}", "127.0.0.1:6379", redis).Replace(caddyfile[1])
 	began := time.Now()
 	nodes := map[string]*caddytest.Node{"8081": caddytest.Start(t, site), "8082": caddytest.Start(t, site)}
 	for _, n := range nodes {

@@ -173,7 +173,7 @@ func callUnreliably(policy string, budget int64, question string, estimate, cost
 // recipeStalls has a log-in that does not answer wrong passwords within the timeout of the proxy. These count.
 func recipeStalls(t *testing.T, e recipeEnv) {
 	clients := 0
-	assert.Retry(t, "a log-in is answered within the timeout", func() (again bool, seen any) { // for others, as a busy backend may stall too
+	assert.Retry(t, "a log-in is answered within the timeout", func() (again bool, seen any) { // a busy backend may stall too
 		clients++
 		a := e.from(fmt.Sprint("127.0.6.", clients)).logInAs(t, fmt.Sprintf("user%d@example.com", clients), "right")
 		if a.Status == http.StatusGatewayTimeout {

@@ -99,10 +99,9 @@ func TestReplay_page_logs(t *testing.T) {
 				folder := t.TempDir()
 				address := startLogging(t, binary, folder, s, found[1], upstream.URL)
 				list := sendLogged(t, address, backend)
-				off := wantLogged(t, accesslog.ReaderOptions{Files: []string{waitForLines(t, filepath.Join(folder, "access.log"), len(list))}}, list)
-				off += wantLogged(t, accesslog.ReaderOptions{
-					Files: []string{waitForLines(t, filepath.Join(folder, "other.log"), len(list))}, Format: format,
-				}, list)
+				file := func(name string) []string { return []string{waitForLines(t, filepath.Join(folder, name), len(list))} }
+				off := wantLogged(t, accesslog.ReaderOptions{Files: file("access.log")}, list)
+				off += wantLogged(t, accesslog.ReaderOptions{Files: file("other.log"), Format: format}, list)
 				assert.FatalIf(t, off != "" && tries == 10, "%s", off)
 				return off != "", off
 			})

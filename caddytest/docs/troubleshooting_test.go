@@ -183,7 +183,7 @@ var symptoms = map[string]func(symptom){
 	},
 	"Redis": func(s symptom) {
 		server := redistest.Start(s)
-		n := caddytest.Start(s, caddytest.Config(caddytest.RedisAt(server.Addr, "timeout 10s"), "redis_ratelimit {client_ip} 100 1h"+caddytest.ShowDecision))
+		n := caddytest.Start(s, caddytest.Config(caddytest.PatientRedis(server), "redis_ratelimit {client_ip} 100 1h"+caddytest.ShowDecision))
 		caddytest.WaitForRedis(s, n, "/")
 		n.Ratelimit(s, "policies", "--fail").Want(s, 0)
 		server.Kill()

@@ -306,7 +306,8 @@ func TestCredentials_reload(t *testing.T) {
 	server := redistest.Start(t)
 	user, file := newAppUser(t, server), mountFirst(t)
 	text := func(limit string) string {
-		return caddytest.Config("redis_ratelimit {\ntimeout 10s\nredis {\naddress "+server.Addr+"\nusername app\ncredentials file "+file.path+"\n}\n}", "redis_ratelimit same "+limit+" 24h"+caddytest.ShowDecision)
+		option := "redis {\naddress " + server.Addr + "\nusername app\ncredentials file " + file.path + "\n}"
+		return caddytest.Config("redis_ratelimit {\ntimeout 10s\n"+option+"\n}", "redis_ratelimit same "+limit+" 24h"+caddytest.ShowDecision)
 	}
 	n := caddytest.Start(t, text("1000"))
 	caddytest.WaitForRedis(t, n, "/")

@@ -219,7 +219,8 @@ func TestNetwork_lostReply(t *testing.T) {
 func TestOutage_localState(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
-	n := caddytest.Start(t, caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout 10s"), "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
+	option := caddytest.RedisAt(proxy.Addr, "timeout 10s")
+	n := caddytest.Start(t, caddytest.Config(option, "redis_ratelimit same 3 24h"+caddytest.ShowDecision))
 	n.Get(t, "/").Want(t, http.StatusOK, "allowed redis")
 	proxy.Part()
 	for i := range int64(2) {
@@ -245,10 +246,10 @@ func TestOutage_failoverByAddress(t *testing.T) {
 			promoted := redistest.Start(t, "--replicaof", host, port)
 			redistest.AwaitReplica(t, promoted, old)
 			proxy := redistest.NewProxy(t, old.Addr)
-			nodes := []*caddytest.Node{}
+			nodes, option := []*caddytest.Node{}, caddytest.RedisAt(proxy.Addr, "timeout 10s\nfail_mode "+mode)
 			for range 2 {
-				nodes = append(nodes, caddytest.Start(t, caddytest.Quietly(caddytest.Config(caddytest.RedisAt(proxy.Addr, "timeout 10s\nfail_mode "+mode),
-					"redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision))))
+				text := caddytest.Config(option, "redis_ratelimit {query.k} 1000000 24h"+caddytest.ShowDecision)
+				nodes = append(nodes, caddytest.Start(t, caddytest.Quietly(text)))
 			}
 			for _, n := range nodes {
 				caddytest.WaitForRedis(t, n, "/?k=before")
