@@ -204,7 +204,8 @@ func TestBatcher_next_watch(t *testing.T) {
 		postponed := refundOf(limiter.Check{Policy: p, Key: limiter.EncodeKey("k"), Weight: 1})
 		g.Unsettled.add(postponed)
 		g.Waiting = append(g.Waiting, postponed)
-		return g, g.next(nil, &inflight{})
+		calls = g.next(nil, &inflight{})
+		return g, calls
 	}
 	for {
 		began := time.Now()

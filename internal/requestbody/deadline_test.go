@@ -187,7 +187,7 @@ func TestDeadline_server(t *testing.T) {
 				assert.Retry(t, "the beginning comes in time", func() (again bool, seen any) {
 					begin := time.Now()
 					u := startUpload(t.Context(), version, "http://"+address+"/digest", -1, http.Header{"X-First": {first}})
-					defer u.Close()             // of a pipe
+					defer u.Close()             //nolint:errcheck // of a pipe
 					_, _ = u.Write(textOf(500)) // an error is the answer's as well
 					err, took := <-u.answered, time.Since(begin)
 					result := <-results
