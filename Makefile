@@ -28,7 +28,7 @@ help: ## list the targets
 		$(MAKEFILE_LIST)
 
 # The flags of xcaddy, so that these targets and it use one build cache.
-build test clients parsers identity picture clouds fuzz chaos soak waiting vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
+build test clients parsers identity picture clouds fuzz chaos soak stalls waiting vet oldest systems lint: export GOFLAGS += -trimpath -tags=nobadger,nomysql,nopgx
 
 .PHONY: build
 build: $(BUILDING) ## build ./caddy, Caddy with the rate limiter (needs only Go; minutes at first)
@@ -101,6 +101,15 @@ soak: $(TOXIPROXY) ## play the random tests for long, then all features under fa
 	go test -count=1 -v -run TestReplay_decides_a_real_log ./internal/replay/simulate
 	$(call there_is,TestSoak,./caddytest/chaos)
 	SOAK=long go test -count=1 -v -run TestSoak -timeout 30m ./caddytest/chaos
+
+# The package whose tests stand still at random.
+IN ?= ./caddytest/requests
+
+.PHONY: stalls
+stalls: ## run the tests of a package, IN, while their processes stand still at random (Linux)
+	.ci/need redis-server faketime
+	go -C tools build -o ../.build/stalls ./stalls
+	go test -count=1 -parallel $(PARALLEL) -timeout 60m -exec '$(CURDIR)/.build/stalls' $(IN)
 
 .PHONY: waiting
 waiting: ## measure requests that wait beside their simulation and HAProxy (outside of CI; 12 minutes)
