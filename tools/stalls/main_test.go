@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -13,8 +14,10 @@ import (
 // TestMain has the binary be a test, or a server that it starts, where a test asks for it.
 func TestMain(m *testing.M) {
 	switch os.Getenv("BE") {
-	case "test": // that ends with another exit code
-		<-time.After(2 * time.Second)
+	case "test": // that ends, with another exit code, when it has stood still
+		continued := make(chan os.Signal, 1)
+		signal.Notify(continued, syscall.SIGCONT)
+		<-continued
 		os.Exit(3)
 	case "server":
 		fmt.Println("ready")
