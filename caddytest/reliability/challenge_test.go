@@ -81,6 +81,9 @@ func TestChallenge_outage(t *testing.T) {
 			})
 			outage.fail(t, server)
 			<-time.After(outageLength)
+			for _, n := range nodes {
+				assert.Retry(t, "the node decides by itself", func() (again bool, seen any) { return len(n.Log.Outages()) == 0, n.Log.Lines(caddytest.Ours) })
+			}
 			during := admitted.Load()
 			outage.comeBack(t, server)
 			for _, n := range nodes {

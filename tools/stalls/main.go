@@ -3,7 +3,8 @@
 //	go test -exec stalls ./caddytest/requests
 //
 // Again and again it stops the test, or a Caddy or a Redis that the test has started, for up to [longest]. A process that
-// is stopped already is left alone, as tests stop some. The exit code is that of the test. It needs Linux.
+// is stopped already is left alone, as tests stop some; one that a test stops while it stands still goes on too early, so that
+// a test of a paused Redis may fail for that. The exit code is that of the test. It needs Linux.
 package main
 
 import (
