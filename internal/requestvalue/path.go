@@ -225,13 +225,14 @@ func unescaped(text string) (decoded string, found bool) {
 		return text, false
 	}
 	octets := append(make([]byte, 0, len(text)), text[:i]...)
-	for ; i < len(text); i++ {
-		octet := text[i]
-		if octet == '%' && i+2 < len(text) {
-			if high, low := hexDigit[text[i+1]], hexDigit[text[i+2]]; high|low < noHexDigit {
-				octet, found = high<<4|low, true
-				i += 2
-			}
+	for i < len(text) {
+		octet, isEscape := bodyvalue.Unescape(text[i:])
+		if isEscape {
+			found = true
+			i += bodyvalue.EscapeLength
+		} else {
+			octet = text[i]
+			i++
 		}
 		octets = append(octets, octet)
 	}
@@ -240,21 +241,6 @@ func unescaped(text string) (decoded string, found bool) {
 	}
 	return string(octets), true
 }
-
-const noHexDigit = 16
-
-// hexDigit are the values of hexadecimal digits.
-var hexDigit = func() (digits [256]byte) {
-	for c := range digits {
-		digits[c] = noHexDigit
-	}
-	for _, written := range []string{hexDigits, strings.ToUpper(hexDigits)} {
-		for value, c := range []byte(written) {
-			digits[c] = byte(value) //nolint:gosec // below 16
-		}
-	}
-	return digits
-}()
 
 // dataOfPage is what the clients of frameworks append to the path of a page to have its data, or run its action: SvelteKit's, Qwik
 // City's, and three of React Router's.
