@@ -56,8 +56,7 @@ func (r *recording) round(t *testing.T) {
 				r.get(t, "/hot", "flood")
 			}
 		}
-		text := r.metrics(t)
-		return !strings.Contains(text, `caddy_redis_ratelimit_leased_units_total{outcome="spent",policy="hot"}`), text
+		return r.lacks(t, `leased_units_total{outcome="spent",policy="hot"}`)
 	})
 	r.waits(t)
 }
@@ -131,10 +130,14 @@ func (r *recording) get(t *testing.T, path, client string, headers ...string) {
 // waitForSeries waits until the metrics have a series that begins so.
 func (r *recording) waitForSeries(t *testing.T, series string) {
 	t.Helper()
-	assert.Retry(t, "there is "+series, func() (again bool, seen any) {
-		text := r.metrics(t)
-		return !strings.Contains(text, "caddy_redis_ratelimit_"+series), text
-	})
+	assert.Retry(t, "there is "+series, func() (again bool, seen any) { return r.lacks(t, series) })
+}
+
+// lacks reports whether the metrics have no series that begins so, and returns them.
+func (r *recording) lacks(t *testing.T, series string) (lacks bool, metrics any) {
+	t.Helper()
+	text := r.metrics(t)
+	return !strings.Contains(text, "caddy_redis_ratelimit_"+series), text
 }
 
 func (r *recording) metrics(t *testing.T) string {

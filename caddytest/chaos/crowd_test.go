@@ -19,6 +19,7 @@ const (
 
 	// keptTimeout is the node timeout of faults after which Redis must know what runs as before. A node states that every third
 	// of it, and is asked a second after a fault: of crowdTimeout a fault of a third leaves 0.4 s, which a busy machine may take.
+	// On one that was three times as slow, 20 s were not enough.
 	keptTimeout = 12 * crowdTimeout
 
 	// lostTimeout is the node timeout of faults that outlast it. With crowdTimeout a busy machine loses the node again afterwards.

@@ -21,9 +21,7 @@ func TestResetAll_hung_master(t *testing.T) {
 	local := memory.New()
 	f := New(stores.OpenClusterWithin(t, masters, time.Second), local, Behavior{})
 	p := storetest.DayPolicy(t, "partly", limiter.GCRA, 5)
-	for _, master := range masters {
-		assert.Must(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
-	}
+	redistest.Tolerate(t, masters)
 	reset := func() (found ResetCount, err error) {
 		storetest.Fill(t, r, p, 300)
 		storetest.Fill(t, local, p, 300)

@@ -96,9 +96,7 @@ func raceAcrossSlots(t *testing.T, r *redis.Store, algorithm string) {
 func openTolerantCluster(t *testing.T) (*redis.Store, []*redistest.Server) {
 	t.Helper()
 	r, masters := stores.OpenCluster(t)
-	for _, master := range masters {
-		assert.Must(t, master.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
-	}
+	redistest.Tolerate(t, masters)
 	return r, masters
 }
 

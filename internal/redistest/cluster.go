@@ -72,8 +72,19 @@ func StartReplicatedCluster(t testing.TB) (masters, replicas []*Server) {
 // SetNodeTimeout sets after how many milliseconds the servers of a Cluster take one that does not answer for dead.
 func SetNodeTimeout(t testing.TB, servers []*Server, milliseconds string) {
 	t.Helper()
+	setConfig(t, servers, "cluster-node-timeout", milliseconds)
+}
+
+// Tolerate has the servers of a Cluster go on when one is gone.
+func Tolerate(t testing.TB, servers []*Server) {
+	t.Helper()
+	setConfig(t, servers, "cluster-require-full-coverage", "no")
+}
+
+func setConfig(t testing.TB, servers []*Server, name, value string) {
+	t.Helper()
 	for _, s := range servers {
-		assert.Must(t, s.Client(t).ConfigSet(t.Context(), "cluster-node-timeout", milliseconds).Err())
+		assert.Must(t, s.Client(t).ConfigSet(t.Context(), name, value).Err())
 	}
 }
 

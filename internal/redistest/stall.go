@@ -41,6 +41,9 @@ func WatchStalls(t testing.TB, servers ...*Server) (noted func() Stalls) {
 	over, found := make(chan struct{}), make(chan Stalls, 1)
 	waited := make([]time.Duration, len(servers))
 	for i, s := range servers {
+		if s.shared || s.belowShell {
+			t.Fatalf("the process of the server at %s is not known", s.Addr)
+		}
 		waited[i] = s.waited()
 	}
 	go func() {
