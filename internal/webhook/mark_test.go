@@ -15,9 +15,32 @@ import (
 
 // This file has several nodes on one Redis, of which one holds the mark of an event.
 
-// mostTries is how often some nodes may tell of one event where one should: they do where this machine, or Redis, stands still
-// for longer than a node holds a mark, or than a node waits for Redis.
-const mostTries = 5
+// playMark plays a scene that says if it went as it should, up to five times, each with a new mark: where this machine, or Redis,
+// stands still for longer than a node holds a mark, or than a node waits for Redis, another node tells too.
+func playMark(t *testing.T, scene func(t *testing.T, client *goredis.Client) (right bool, seen any)) {
+	t.Helper()
+	client := redistest.Shared(t).Client(t)
+	for tries := 1; ; tries++ {
+		right, seen := scene(t, client)
+		if right {
+			return
+		}
+		assert.FatalIf(t, tries == 5, "%+v", seen)
+		assert.Must(t, client.Del(t.Context(), markOf(nil).Name).Err())
+	}
+}
+
+// attempt has a node tell of a client, and waits until it has tried.
+func (n *node) attempt(t *testing.T, client *goredis.Client) {
+	t.Helper()
+	n.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
+	assert.WaitFor(t, "an attempt", func() error {
+		if n.of(retry) == 0 {
+			return errors.New("there was none")
+		}
+		return nil
+	})
+}
 
 // TestDispatcher_Tell has three nodes meet one event, of which one tells, with keys of any bytes.
 func TestDispatcher_Tell(t *testing.T) {
@@ -25,13 +48,11 @@ func TestDispatcher_Tell(t *testing.T) {
 	for name, key := range map[string]Key{"hashed": {"203.0.113.7", false}, "shown": {"<a>\"\\\n\u2028\x00\x1b[31m", true}, "no text": {"\xff\xfe", true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := redistest.Shared(t).Client(t)
-			got := tellTogether(t, client, &key)
-			for tries := 1; len(got) != 2 && tries < mostTries; tries++ {
-				assert.Must(t, client.Del(t.Context(), markOf(nil).Name).Err())
+			var got []caddytest.Message
+			playMark(t, func(t *testing.T, client *goredis.Client) (right bool, seen any) {
 				got = tellTogether(t, client, &key)
-			}
-			assert.FatalIf(t, len(got) != 2, "%d messages of two events: %+v", len(got), got)
+				return len(got) == 2, got
+			})
 			m := got[0]
 			m.Verify(t)
 			assert.ErrorIf(t, !idPattern.MatchString(m.ID) || m.Type != "redis_ratelimit.threshold" || !strings.Contains(m.Body, "9007199254740993"), "got %+v", m)
@@ -58,9 +79,8 @@ func tellTogether(t *testing.T, client *goredis.Client, key *Key) []caddytest.Me
 	mark := assert.NoError(client.Get(t.Context(), markOf(nil).Name).Result())(t)
 	left := assert.NoError(client.PTTL(t.Context(), markOf(nil).Name).Result())(t)
 	nodes[0].TellOfClient(thresholdEvent(), "some", key, markOf(redisOf{client}))
-	if got := received(t, box, 1, nodes...); len(got) > 1 {
-		t.Logf("several nodes tell: %+v", got)
-		return nil
+	if got := received(t, box, 1, nodes...); len(got) > 1 { // several nodes have told
+		return append(got, m)
 	}
 	assert.Equal(t, mark, "told "+m.ID, "the mark")
 	assert.ErrorIf(t, left <= 0 || left > time.Minute, "it lives for %v", left)
@@ -74,67 +94,36 @@ func tellTogether(t *testing.T, client *goredis.Client, key *Key) []caddytest.Me
 // the same id and body.
 func TestDispatcher_takesOver(t *testing.T) {
 	t.Parallel()
-	client := redistest.Shared(t).Client(t)
-	got := takeOver(t, client)
-	for tries := 1; len(got) != 4 && tries < mostTries; tries++ {
-		assert.Must(t, client.Del(t.Context(), markOf(nil).Name).Err())
-		got = takeOver(t, client)
-	}
-	assert.ErrorIf(t, len(got) != 4, "%d attempts: %+v", len(got), got)
-}
-
-// takeOver returns the attempts of three nodes, of which the first ends.
-func takeOver(t *testing.T, client *goredis.Client) (got []caddytest.Message) {
-	t.Helper()
-	box, slow := caddytest.NewInbox(t, 500, 500, 500), quick
-	slow.shortestWait, slow.longestWait = time.Hour, time.Hour
-	first, second, third := newNode(t, slow, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)
-	first.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
-	assert.WaitFor(t, "an attempt", func() error {
-		if first.of(retry) == 0 {
-			return errors.New("there was none")
+	playMark(t, func(t *testing.T, client *goredis.Client) (right bool, seen any) {
+		box, slow := caddytest.NewInbox(t, 500, 500, 500), quick
+		slow.shortestWait, slow.longestWait = time.Hour, time.Hour
+		first, second, third := newNode(t, slow, box.URL), newNode(t, quick, box.URL), newNode(t, quick, box.URL)
+		first.attempt(t, client)
+		second.Look(Key{"a", false}, *markOf(redisOf{client}))
+		third.Look(Key{"a", false}, *markOf(redisOf{client}))
+		assert.Equal(t, first.Close(), 1, "the number of lost events")
+		got := received(t, box, 4, second, third)
+		for _, m := range got {
+			assert.ErrorIf(t, m.ID != got[0].ID || m.Body != got[0].Body, "%+v differs from %+v", m, got[0])
 		}
-		return nil
+		told := second.of(delivered) + third.of(delivered)
+		assert.ErrorIf(t, first.of(lost) != 1 || len(got) == 4 && told != 1, "counted %v, %v, %v", first.counts, second.counts, third.counts)
+		return len(got) == 4, got
 	})
-	second.Look(Key{"a", false}, *markOf(redisOf{client}))
-	third.Look(Key{"a", false}, *markOf(redisOf{client}))
-	assert.Equal(t, first.Close(), 1, "the number of lost events")
-	got = received(t, box, 4, second, third)
-	for _, m := range got {
-		assert.ErrorIf(t, m.ID != got[0].ID || m.Body != got[0].Body, "%+v differs from %+v", m, got[0])
-	}
-	told := second.of(delivered) + third.of(delivered)
-	assert.ErrorIf(t, first.of(lost) != 1 || len(got) == 4 && told != 1, "counted %v, %v, %v", first.counts, second.counts, third.counts)
-	return got
 }
 
 // TestDispatcher_holdLost has a node that was away for longer than it holds the mark: it goes on only once the other node
 // that has taken over ends, too.
 func TestDispatcher_holdLost(t *testing.T) {
 	t.Parallel()
-	client := redistest.Shared(t).Client(t)
-	told := tellMeanwhile(t, client)
-	for tries := 1; told != [2]int{0, 1} && tries < mostTries; tries++ { // the second node may have come too late
-		assert.Must(t, client.Del(t.Context(), markOf(nil).Name).Err())
-		told = tellMeanwhile(t, client)
-	}
-	assert.Equal(t, told, [2]int{0, 1}, "what the nodes have told")
-}
-
-// tellMeanwhile returns how many events two nodes tell, of which the first waits for seconds after an attempt.
-func tellMeanwhile(t *testing.T, client *goredis.Client) (told [2]int) {
-	t.Helper()
-	box, away := caddytest.NewInbox(t, 500), quick
-	away.shortestWait, away.longestWait = 5*time.Second, 5*time.Second
-	first, second := newNode(t, away, box.URL), newNode(t, quick, box.URL)
-	first.TellOfClient(thresholdEvent(), "some", &Key{"a", false}, markOf(redisOf{client}))
-	assert.WaitFor(t, "an attempt", func() error {
-		if first.of(retry) == 0 {
-			return errors.New("there was none")
-		}
-		return nil
+	playMark(t, func(t *testing.T, client *goredis.Client) (right bool, seen any) { // the second node may have come too late
+		box, away := caddytest.NewInbox(t, 500), quick
+		away.shortestWait, away.longestWait = 5*time.Second, 5*time.Second
+		first, second := newNode(t, away, box.URL), newNode(t, quick, box.URL)
+		first.attempt(t, client)
+		second.Look(Key{"a", false}, *markOf(redisOf{client}))
+		got := received(t, box, 2, first, second)
+		seen = []any{first.of(delivered), second.of(delivered), got}
+		return len(got) == 2 && first.of(delivered) == 0 && second.of(delivered) == 1, seen
 	})
-	second.Look(Key{"a", false}, *markOf(redisOf{client}))
-	received(t, box, 2, first, second)
-	return [2]int{first.of(delivered), second.of(delivered)}
 }
