@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/assert"
 	"github.com/redis-ratelimit/caddy-redis-ratelimit/internal/caddytest"
@@ -213,9 +215,12 @@ func TestLook_trap(t *testing.T) {
 			}
 			keys := server.Client(t).Keys(t.Context(), "*trap*").Val()
 			assert.ErrorIf(t, len(keys) > 0, "240 honest requests have left the keys %q of the trap", keys)
-			nodes[0].Get(t, "/.env").Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Limit: 1")
+			trapped := nodes[0].Get(t, "/.env").Want(t, http.StatusOK, caddytest.Any, "X-Ratelimit-Limit: 1").Sent
 			for _, a := range nodes[1].Crowd(t, 30, "/") {
-				a.Want(t, http.StatusTooManyRequests, caddytest.Any, "Retry-After: 86*")
+				caddytest.CheckRefusal(t, a, http.StatusTooManyRequests)
+				left := 86_400 - assert.NoError(strconv.Atoi(a.Header.Get("Retry-After")))(t)
+				passed := time.Since(trapped)
+				assert.ErrorIf(t, left < 0 || time.Duration(left)*time.Second > passed, "%d s of the ban are over after %v: %v", left, passed, a)
 			}
 			caddytest.CheckRefusal(t, nodes[0].Get(t, "/else"), http.StatusTooManyRequests)
 			nodes[0].Ratelimit(t, "bans", "--policy", "trap").Want(t, 0, "127.0.0.1", " 1  trap")

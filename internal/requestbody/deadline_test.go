@@ -102,11 +102,11 @@ func TestDeadline_slow(t *testing.T) {
 				sent <- struct{}{}
 				assert.Must(t, <-u.answered)
 				waited := <-took
-				assert.ErrorIf(t, waited < within || waited > within+time.Minute, "it took %v", waited)
+				assert.ErrorIf(t, waited < within, "it took %v", waited)
 				isTimeout := strings.Contains(u.body, "deadline") || strings.Contains(u.body, "timeout")
 				assert.ErrorIf(t, !isTimeout, "%d: the error route sees %s", u.status, u.body)
 				checkGivenBack(t, account)
-				return !strings.Contains(u.body, left), u.body
+				return !strings.Contains(u.body, left) || waited > within+5*time.Second, fmt.Sprint(u.body, " after ", waited)
 			})
 		})
 	}
@@ -196,10 +196,10 @@ func TestDeadline_server(t *testing.T) {
 					}
 					assert.Must(t, err)
 					assert.Equal(t, result, requestbody.TooLarge, "the result")
-					assert.ErrorIf(t, took < time.Second || took > time.Minute, "it took %v", took)
+					assert.ErrorIf(t, took < time.Second, "it took %v", took)
 					failed := !strings.Contains(u.body, `"Failure":""`)
 					assert.ErrorIf(t, !strings.Contains(u.body, `"Read":500,`) || !failed, "%d: the handler behind sees %s", u.status, u.body)
-					return false, u.body
+					return took > 10*time.Second, fmt.Sprint("it took ", took)
 				})
 			})
 		}
